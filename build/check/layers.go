@@ -30,9 +30,9 @@ const (
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
-	"plugin/regions", "plugin/request", "plugin/response", "plugin/stats", "plugin/stores", "plugin/views",
-	"plugin/waiters", "redisclient",
+	"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/parts", "plugin/process",
+	"plugin/ratelimit", "plugin/regions", "plugin/request", "plugin/response", "plugin/stats", "plugin/stores",
+	"plugin/views", "plugin/waiters", "redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -42,8 +42,8 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
 	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/gauges", "plugin/host",
-	"plugin/learned", "plugin/regions", "plugin/request", "plugin/response", "plugin/stats", "plugin/stores",
-	"plugin/views", "plugin/waiters",
+	"plugin/learned", "plugin/parts", "plugin/regions", "plugin/request", "plugin/response", "plugin/stats",
+	"plugin/stores", "plugin/views", "plugin/waiters",
 }
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
@@ -116,8 +116,8 @@ var mayImport = map[string][]string{
 	"plugin/core": {
 		"internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "lb/region",
 		"plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints", "plugin/engines", "plugin/gauges",
-		"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request",
-		"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
+		"plugin/host", "plugin/learned", "plugin/parts", "plugin/process", "plugin/ratelimit", "plugin/regions",
+		"plugin/request", "plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
@@ -137,6 +137,10 @@ var mayImport = map[string][]string{
 	},
 	"plugin/learned": {
 		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
+	},
+	"plugin/parts": {
+		"plugin/clusters", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/request", "plugin/stores",
+		"plugin/views", "plugin/waiters",
 	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
 	"plugin/process/processtest": {"lb"},
@@ -177,8 +181,8 @@ var mayImport = map[string][]string{
 var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/gauges", "plugin/process", "plugin/regions", "plugin/request", "plugin/response",
-	"plugin/stores", "plugin/views", "plugin/waiters", "redisclient",
+	"plugin/engines", "plugin/gauges", "plugin/parts", "plugin/process", "plugin/regions", "plugin/request",
+	"plugin/response", "plugin/stores", "plugin/views", "plugin/waiters", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

@@ -5,14 +5,13 @@ package core
 // be the cluster's fault.
 
 // steering is where a request is sent: to an endpoint or a cluster that was chosen, or where the gateway likes.
-type steering struct{ of *basis }
+type steering struct{ of *placement }
 
 // send sends the request to what was chosen.
 func (s *steering) send() error {
 	l, to := &s.of.lease, s.of.Gateway
-	r := &l.reservation
 	if !s.of.Config.AmongClusters() {
-		return to.Steer(l.chosen, others(&r.plan, r.grant.Index))
+		return to.Steer(l.chosen, s.of.others())
 	}
 	l.steeredAt = l.ReadClock()
 	to.Unsteer()

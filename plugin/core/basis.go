@@ -6,6 +6,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/parts"
 	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/response"
 )
@@ -14,7 +15,7 @@ import (
 // counted, and what has come of its answer.
 type basis struct {
 	request.Subject
-	shared   *shared
+	shared   *parts.Shared
 	user     clusters.PromptUser // by whom it is configured
 	within   *string             // inside another choice: the cluster that this is in
 	phase    phase

@@ -213,7 +213,7 @@ func (d *fakeDriver) emptiedTenants(tenants ...string) {
 	d.t.Helper()
 	for _, tenant := range tenants {
 		plan := (&lb.TenantBudget{}).Plan(lb.TenantsScope+views.BudgetScope, tenantDigest(tenant), 0)
-		loads, err := d.workers[0].vm.stores.Local.Loads(plan.Scope, []string{plan.Candidates[0].Addr}, nil)
+		loads, err := d.workers[0].vm.Stores.Local.Loads(plan.Scope, []string{plan.Candidates[0].Addr}, nil)
 		if err != nil || loads[0].Requests != 0 {
 			d.t.Errorf("tenant %s has %d requests in flight, %v", tenant, loads[0].Requests, err)
 		}

@@ -34,8 +34,8 @@ type choice struct {
 func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice {
 	pl := &choice{stream: s, plugin: s.plugin, outer: outer}
 	pl.Config, pl.Scope = c, scope
-	pl.start(&s.plugin.vm.placing, &s.Request, s.plugin, pl)
-	pl.steer.of, pl.serving.pl = &pl.basis, &pl.placement
+	pl.start(&s.plugin.vm.Shared, &s.Request, s.plugin, pl)
+	pl.steer.of, pl.serving.pl = &pl.placement, &pl.placement
 	pl.region.pl, pl.region.regions = &pl.placement, s.plugin.vm.regions
 	pl.decision = decision{of: &pl.placement, away: &pl.region}
 	return pl
@@ -96,29 +96,18 @@ func (pl *choice) elsewhere(r result) leaving {
 
 // send sends a request to what was chosen for it.
 func (pl *choice) send() host.Action {
-	v, l := pl.plugin.vm, &pl.lease
-	r := &l.reservation
+	log := pl.plugin.vm.GW.Log
 	if pl.Config.Shadow {
-		r.reason = lb.ReasonShadow
 		pl.steer.leaveToGateway()
 	} else if err := pl.steer.send(); err != nil {
-		v.GW.Log(host.Warn, "the gateway refused the destination "+l.chosen+": "+err.Error())
+		log(host.Warn, "the gateway refused the destination "+pl.lease.chosen+": "+err.Error())
 		pl.release()
 		return pl.pass(lb.ReasonStoreError)
 	}
-	r.reason = pl.State.Placed(r.reason, r.grant.Cached)
-	pl.sessionPlaced()
-	pl.decided(r.reason)
-	pl.wait.countPlaced()
-	pl.requestPlaced()
-	if w := &pl.Prompt.Work; w.Open && w.Seen > 0 {
-		pl.Body.Track(w, pl)
-	}
-	if pl.Body.EndedAt > 0 {
-		pl.amendWork() // the end of the body has come while the store decided
-	}
+	pl.decided(pl.serving.settle())
+	pl.serving.sent()
 	if pl.Config.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.describe())
+		log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.describe())
 	}
 	return pl.chooseInside()
 }
@@ -209,28 +198,6 @@ func (pl *choice) GrantRecovered() {
 
 // answered implements driver.
 func (pl *choice) answered(r result) { pl.goOn(pl.act(r)) }
-
-// PlanAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
-func (pl *choice) PlanAgain() {
-	if pl.phase != phaseReserving || pl.lease.reservation.done {
-		return
-	}
-	l := &pl.lease
-	store, old := l.store, l.reservation.id
-	defer func() {
-		l.reservation.plan.Wait.Instead = 0
-		store.Release(l.now(), old) // what the new reservation has not taken over
-	}()
-	l.reservation.plan.Wait.Instead = old
-	pl.answered(pl.reserveAgain())
-}
-
-// GiveWay ends the wait of the request for another one.
-func (pl *choice) GiveWay() {
-	if r, ended := pl.makeWay(); ended {
-		pl.answered(r)
-	}
-}
 
 // GoElsewhere sends a request that waits to another region, if one has room.
 func (pl *choice) GoElsewhere() {

@@ -80,7 +80,7 @@ func (v *VM) configure(name string, raw []byte, h config.Host) (*Plugin, bool) {
 		// Requests are still served: each will find the store unready and fall back to native balancing.
 		v.GW.Log(host.Error, err.Error())
 	}
-	v.prompts.ProcessSecret = process.OwnSecret(v.GW.KV(), v.GW.Random)
+	v.Prompts.ProcessSecret = process.OwnSecret(v.GW.KV(), v.GW.Random)
 	got := v.lastGood.accept(name, raw, h)
 	if got.set == nil {
 		return v.refuse(name, raw, h, got.err)
@@ -127,8 +127,8 @@ func (v *VM) activate(set *config.Set) *Plugin {
 	v.Stats.Set(stats.ConfigValid, 1)
 	v.Stats.Count(stats.ConfigBad, 0)
 	v.Stats.Count(stats.Panics, 0)
-	v.Stats.Store(v.stores.Local.Stats)
-	v.stores.Connect(set)
+	v.Stats.Store(v.Stores.Local.Stats)
+	v.Stores.Connect(set)
 	return p
 }
 
@@ -139,7 +139,7 @@ func (v *VM) refreshLastGood() {
 		if set := v.lastGood.refresh(&p.origin); set != nil {
 			p.set = set
 			v.configs.update()
-			v.stores.Connect(set)
+			v.Stores.Connect(set)
 		}
 	}
 }

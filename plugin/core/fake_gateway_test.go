@@ -351,7 +351,7 @@ func (g fakeGateway) Wake(owner uint64, message []byte) {
 		return
 	}
 	for _, w := range g.threads() {
-		if w.id == context && w.vm.stores.Owner == owner {
+		if w.id == context && w.vm.Stores.Owner == owner {
 			g.after(wakeTime, func() { w.wake(message) })
 		}
 	}

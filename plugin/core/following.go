@@ -21,13 +21,7 @@ func (pl *choice) answerBegins(end bool) {
 		pl.SetNote(pl.describe() + pl.wait.text())
 	}
 	if pl.phase == phaseLeased {
-		s.followServed()
-		pl.charge.restrict(headers)
-		status := pl.response.Status
-		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.Idle() { // still leased: not misrouted
-			pl.lease.trackResponse(true)
-		}
-		s.readAs(headers, end)
+		s.begin(headers, end)
 	}
 	s.readReport()
 	pl.setDebugHeaders()
@@ -40,11 +34,7 @@ func (pl *choice) answerBegins(end bool) {
 // sent upstream.
 func (pl *choice) end() {
 	pl.Body.Release()
-	pl.plugin.vm.lists.Left(&pl.Metrics.Waiter)
-	if a := &pl.wait.attempt; a.open {
-		pl.Cluster.Retries.End(a.id)
-	}
-	pl.Metrics.Gone(pl.Cluster, pl.lease.chosen)
+	pl.gone()
 	if pl.phase == phaseReading {
 		pl.abandonBody()
 	}
@@ -55,5 +45,4 @@ func (pl *choice) end() {
 		pl.region.forwardFailed() // unless its client has left
 	}
 	pl.serving.end()
-	pl.enter(phaseDone)
 }

@@ -110,7 +110,7 @@ func (f *forwarding) forward() leaving {
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
 	if pl.wait.isQueued() && pl.lease.now()-pl.wait.Since < plan.Wait.Patience {
-		home = pl.shared.stores.Local.LongestMatch(pl.lease.now(), plan)
+		home = pl.shared.Stores.Local.LongestMatch(pl.lease.now(), plan)
 	}
 	return f.forwardBy(&prompt, f.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt), home)
 }
@@ -132,7 +132,7 @@ func (f *forwarding) forwardBack() leaving {
 	if prompt.Fraction(longest) < muchMore {
 		return stays
 	}
-	here := pl.shared.stores.Local.LongestMatch(pl.lease.now(), plan)
+	here := pl.shared.Stores.Local.LongestMatch(pl.lease.now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
 		return stays
 	}

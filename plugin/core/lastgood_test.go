@@ -248,8 +248,8 @@ func TestKeptRuleNamesItsSource(t *testing.T) {
 		if p.source == nil || p.source.AdminCluster != "first" || !got.set.Owns("first") || got.set.Owns("second") {
 			t.Errorf("%s: the source is %+v", raw, p.source)
 		}
-		if len(v.stores.InRedis) != 1 {
-			t.Errorf("%s: %d stores in Redis", raw, len(v.stores.InRedis))
+		if len(v.Stores.InRedis) != 1 {
+			t.Errorf("%s: %d stores in Redis", raw, len(v.Stores.InRedis))
 		}
 	}
 }

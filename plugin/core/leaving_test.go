@@ -24,7 +24,7 @@ func TestLeavesTheQueue(t *testing.T) {
 	if got := timeout.Result().Headers["x-warmgate-reason"]; got != "left_queue" {
 		t.Errorf("reason %q", got)
 	}
-	if n := d.workers[0].vm.stores.Local.Queue(d.now, fakeCluster).Waiting; n != 1 {
+	if n := d.workers[0].vm.Stores.Local.Queue(d.now, fakeCluster).Waiting; n != 1 {
 		t.Errorf("%d wait, want 1", n)
 	}
 	if n := d.metrics.decisions()["left_queue"]; n != 2 {
@@ -172,7 +172,7 @@ func TestListening(t *testing.T) {
 		t.Fatal("refused")
 	}
 	w := d.workers[0]
-	owner := w.vm.stores.Owner
+	owner := w.vm.Stores.Owner
 	d.advance(process.TickPeriod)
 	if len(d.listening) != 2 { // the main thread's VM as well, but not those that have tried configurations
 		t.Errorf("%d VMs listen", len(d.listening))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/clusters"
+	"github.com/warmgate/warmgate/plugin/parts"
 	"github.com/warmgate/warmgate/plugin/request"
 )
 
@@ -20,9 +21,9 @@ type placement struct {
 }
 
 // start begins the placement of a request, which its driver acts on.
-func (pl *placement) start(of *shared, r *request.Request, user clusters.PromptUser, d driver) {
+func (pl *placement) start(of *parts.Shared, r *request.Request, user clusters.PromptUser, d driver) {
 	pl.shared, pl.user, pl.driver, pl.wait.Request = of, user, d, d
-	pl.Subject.Init(r, of.Env, of.clusters, of.prompts)
+	pl.Subject.Init(r, of.Env, of.Clusters, of.Prompts)
 	pl.lease.Env, pl.response.From, pl.response.Env = of.Env, r.Gateway, of.Env
 	pl.wait.of, pl.charge.of, pl.judge.of = &pl.basis, &pl.basis, &pl.basis
 }
@@ -32,7 +33,7 @@ func (pl *placement) start(of *shared, r *request.Request, user clusters.PromptU
 func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 	v := pl.shared
 	now := v.Clock()
-	view := v.views.Of(now, pl.Scope, pl.Config)
+	view := v.Views.Of(now, pl.Scope, pl.Config)
 	if view == nil {
 		return result{step: stepLeft, why: lb.ReasonNoEndpoints}
 	}
@@ -43,7 +44,7 @@ func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 		reason = lb.ReasonChosen
 	}
 	var err error
-	switch pl.Cluster, pl.policy, err = v.clusters.Get(now, pl.Scope, pl.Config); {
+	switch pl.Cluster, pl.policy, err = v.Clusters.Get(now, pl.Scope, pl.Config); {
 	case errors.Is(err, clusters.ErrTooMany):
 		return result{step: stepLeft, why: lb.ReasonStoreError}
 	case err != nil:
@@ -52,8 +53,8 @@ func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 	pl.Cluster.Views[view.ListID] = view
 	pl.response.Cluster = pl.Cluster
 	pl.Metrics.Request.Context = pl.Context
-	v.scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
-	v.lists.NeededBy(pl.Cluster.Metrics, pl.Config)
+	v.Scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
+	v.Lists.NeededBy(pl.Cluster.Metrics, pl.Config)
 	r := lb.Request{
 		Random: v.GW.Random(), Model: pl.Metrics.Model, Session: pl.Session.Key, Idle: pl.Idle(),
 	}
@@ -106,15 +107,15 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if pl.Prompt.Chain != nil {
 		pl.Cluster.Prompts.View = view
 	}
-	pl.State.Plan(now, pl.shared.stores, &plan)
+	pl.State.Plan(now, pl.shared.Stores, &plan)
 	r.plan = plan
 	pl.lease.plannedAt = now
 	return lb.ReasonChosen
 }
 
 // noneHealthy returns the reason for a request for which there is nothing healthy to choose.
-func (pl *placement) noneHealthy() lb.Reason {
-	if pl.Config.AmongClusters() {
+func (b *basis) noneHealthy() lb.Reason {
+	if b.Config.AmongClusters() {
 		return lb.ReasonNoClusterAvailable
 	}
 	return lb.ReasonNoHealthyEndpoint
@@ -126,4 +127,13 @@ func (pl *placement) leaveUnplanned(why lb.Reason) result {
 		pl.closeLease()
 	}
 	return result{step: stepLeft, why: why}
+}
+
+// gone has the request take no part any more in what others wait for.
+func (pl *placement) gone() {
+	pl.shared.Lists.Left(&pl.Metrics.Waiter)
+	if a := &pl.wait.attempt; a.open {
+		pl.Cluster.Retries.End(a.id)
+	}
+	pl.Metrics.Gone(pl.Cluster, pl.lease.chosen)
 }

@@ -33,7 +33,7 @@ func (r *recorder) Observe(now time.Duration, o lb.Outcome) {
 func (d *fakeDriver) record() *recorder {
 	d.t.Helper()
 	d.talk(-1, 0) // so that there is one
-	policies := d.workers[0].vm.clusters[fakeCluster].Policies
+	policies := d.workers[0].vm.Clusters[fakeCluster].Policies
 	if len(policies) != 1 {
 		d.t.Fatalf("%d policies, want one", len(policies))
 	}

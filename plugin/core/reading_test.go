@@ -77,7 +77,7 @@ func TestLatencyOfClustersIsThatOfTheFirstToken(t *testing.T) {
 	d := startSites(t, 1, amongConfig("cluster_metrics", `"mode":"LeastFirstTokenLatency"`))
 	d.talkAmong(createdEvent)
 	r := &recorder{}
-	for _, cl := range d.workers[0].vm.clusters {
+	for _, cl := range d.workers[0].vm.Clusters {
 		for c, p := range cl.Policies {
 			r.Policy, cl.Policies[c] = p, r
 		}
@@ -103,7 +103,7 @@ func TestInformationalResponses(t *testing.T) {
 		d := startFake(t, 1, 1, tokensConfig)
 		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
 		c.answerBegins(status, false)
-		if n := len(d.workers[0].vm.clusters[fakeCluster].Answering); n > 0 || c.core.first.response.Status != 0 {
+		if n := len(d.workers[0].vm.Clusters[fakeCluster].Answering); n > 0 || c.core.first.response.Status != 0 {
 			t.Errorf("%s: %d are answering, status %d", status, n, c.core.first.response.Status)
 		}
 		c.Head(200)
@@ -264,7 +264,7 @@ func TestContentOfCallsThatComputeNothing(t *testing.T) {
 		}
 	}
 	for _, e := range d.endpoints {
-		if d.workers[0].vm.clusters[fakeCluster].IsSuspect(d.now, e.Addr) {
+		if d.workers[0].vm.Clusters[fakeCluster].IsSuspect(d.now, e.Addr) {
 			t.Errorf("%s is a suspect", e.Addr)
 		}
 	}
@@ -278,7 +278,7 @@ func TestFailingStreamsTeachNoLimits(t *testing.T) {
 			`"queue":{"max_wait":"60s"},"health":{"slow_start":0,"consecutive_failures":1000}}}`)
 		d.client(0, streamtest.Request{}).Finish()
 		for range 60 {
-			n, _ := d.workers[0].vm.clusters[fakeCluster].Limits.Limit(d.Addr(0))
+			n, _ := d.workers[0].vm.Clusters[fakeCluster].Limits.Limit(d.Addr(0))
 			all = append(all, n)
 			var open []*fakeStream
 			for range max(1, n-1) {

@@ -8,7 +8,7 @@ import (
 
 // reserveAgain reserves for a request that has waited, with a new plan.
 func (pl *placement) reserveAgain() result {
-	pl.shared.waiters.Remove(&pl.wait.Waiter)
+	pl.shared.Waiters.Remove(&pl.wait.Waiter)
 	pl.wait.queued = true
 	return pl.replan()
 }
@@ -17,7 +17,7 @@ func (pl *placement) reserveAgain() result {
 func (pl *placement) replan() result {
 	v, r := pl.shared, &pl.lease.reservation
 	now := pl.lease.now()
-	view, why := v.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
+	view, why := v.Views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
 		wait := r.plan.Wait
 		if why = pl.makePlan(now, view); why == lb.ReasonChosen {
@@ -61,7 +61,7 @@ func (pl *placement) bodyGrew() result {
 	if !w.mayWait() {
 		return result{step: stepWaits}
 	}
-	fits, all := false, pl.shared.waiters
+	fits, all := false, pl.shared.Waiters
 	// it may be granted what others have left
 	if pl.lease.reservation.during(func() { fits = all.Grow(&w.Waiter, w.heldBytes()) }) {
 		return pl.finishReservation()
@@ -73,13 +73,27 @@ func (pl *placement) bodyGrew() result {
 	return pl.refusedAsFull(lb.ReasonMaxQueueSizeExceeded, 0)
 }
 
-// makeWay ends the wait of the request, whose memory another one needs, as if the queue had been full. It returns false
-// if it does not wait, or its own callback goes on with that.
-func (pl *placement) makeWay() (r result, ended bool) {
+// PlanAgain gives a request that waits the endpoints that there are by now. It keeps its place in the queue.
+func (pl *placement) PlanAgain() {
+	if pl.phase != phaseReserving || pl.lease.reservation.done {
+		return
+	}
+	l := &pl.lease
+	store, old := l.store, l.reservation.id
+	defer func() {
+		l.reservation.plan.Wait.Instead = 0
+		store.Release(l.now(), old) // what the new reservation has not taken over
+	}()
+	l.reservation.plan.Wait.Instead = old
+	pl.driver.answered(pl.reserveAgain())
+}
+
+// GiveWay ends the wait of the request, whose memory another one needs, as if the queue had been full.
+func (pl *placement) GiveWay() {
 	l := &pl.lease
 	c := &l.reservation.claim
 	if pl.phase != phaseReserving || c.done {
-		return result{}, false
+		return
 	}
 	inside := c.inCallback
 	c.inCallback = true // whatever the store answers to this
@@ -87,9 +101,9 @@ func (pl *placement) makeWay() (r result, ended bool) {
 	c.inCallback = inside
 	c.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
 	if pl.wait.Over = inside; inside {
-		return result{}, false
+		return // the request's own callback goes on with that
 	}
-	return pl.finishReservation(), true
+	pl.driver.answered(pl.finishReservation())
 }
 
 // overflows reports whether the cluster that was granted has no room for the request: others have come first since it
@@ -99,13 +113,13 @@ func (pl *placement) overflows(cluster string) bool {
 		return false
 	}
 	l := &pl.lease
-	return pl.shared.views.Overflows(pl.Scope, pl.Config, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
+	return pl.shared.Views.Overflows(pl.Scope, pl.Config, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
 }
 
 // planAnew plans and reserves for a request that had no plan.
 func (pl *placement) planAnew() result {
 	now := pl.shared.Clock()
-	view, why := pl.shared.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
+	view, why := pl.shared.Views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
 		why = pl.makePlan(now, view)
 	}

@@ -16,7 +16,7 @@ const timedEvery = 16
 // reserve has the request counted at its tenant, before the store chooses an endpoint.
 func (pl *placement) reserve() result {
 	v, l := pl.shared, &pl.lease
-	l.store, l.redis = v.stores.Of(pl.Config)
+	l.store, l.redis = v.Stores.Of(pl.Config)
 	now := l.now()
 	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() {
 		now = v.ReadClock()
@@ -54,7 +54,7 @@ func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string
 func (pl *placement) submit(now time.Duration) result {
 	v, l := pl.shared, &pl.lease
 	r := &l.reservation
-	r.id, r.startedAt = v.stores.NextID(), 0
+	r.id, r.startedAt = v.Stores.NextID(), 0
 	if r.id%timedEvery == 1 {
 		r.startedAt = v.GW.Now()
 	}
@@ -69,13 +69,13 @@ func (pl *placement) submit(now time.Duration) result {
 func (pl *placement) hold(now time.Duration) result {
 	v, l := pl.shared, &pl.lease
 	if l.redis != nil {
-		v.wakeAt(now, now+pl.Config.ReserveTimeout)
+		v.WakeAt(now, now+pl.Config.ReserveTimeout)
 	}
 	if pl.wait.mayWait() {
-		v.wakeAt(now, now+lb.PollPeriod)
+		v.WakeAt(now, now+lb.PollPeriod)
 		w := &pl.wait
 		// it may be granted what others have left
-		if l.reservation.during(func() { v.waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
+		if l.reservation.during(func() { v.Waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
 			return pl.finishReservation()
 		}
 	}
@@ -86,7 +86,7 @@ func (pl *placement) hold(now time.Duration) result {
 func (pl *placement) finishReservation() result {
 	v, l := pl.shared, &pl.lease
 	r := &l.reservation
-	v.waiters.Remove(&pl.wait.Waiter)
+	v.Waiters.Remove(&pl.wait.Waiter)
 	if r.startedAt > 0 && !r.grant.Queued {
 		v.Stats.Reserved(v.GW.Now() - r.startedAt)
 	}
@@ -98,7 +98,7 @@ func (pl *placement) finishReservation() result {
 		return pl.giveUp()
 	}
 	addr := r.plan.Candidates[r.grant.Index].Addr
-	gone := !pl.Config.Shadow && l.isGone(addr, pl.Config, v.views)
+	gone := !pl.Config.Shadow && l.isGone(addr, pl.Config, v.Views)
 	if gone && r.grant.Queued {
 		pl.undoGrant(addr)
 		return pl.reserveAgain()
@@ -151,23 +151,6 @@ func (pl *placement) leased(addr string, gone bool) result {
 	return result{step: stepPlaced}
 }
 
-// requestPlaced notes for health, rate_limit and metrics that the request is at the chosen endpoint, and requests a
-// load report from it.
-func (pl *placement) requestPlaced() {
-	l := &pl.lease
-	if pl.Idle() {
-		return
-	}
-	if !pl.Config.Shadow { // else the gateway has chosen
-		pl.Cluster.Health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		pl.Cluster.Shares.Count(pl.shared.Clock(), l.chosen)
-		if pl.Cluster.Metrics.Needed() {
-			pl.Metrics.Adapter = pl.Cluster.Engines.AddRequest(pl.Metrics.Model, l.chosen, l.tokens)
-		}
-	}
-	pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
-}
-
 // abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
 // store grant it still, is released. It returns the reason to count.
 func (pl *placement) abandonReservation() lb.Reason {
@@ -198,10 +181,16 @@ func (pl *placement) release() {
 func (pl *placement) closeLease() {
 	pl.enter(phaseUncounted)
 	pl.Body.Forget(&pl.Prompt.Work)
-	pl.shared.waiters.Remove(&pl.wait.Waiter)
+	pl.shared.Waiters.Remove(&pl.wait.Waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()
 	pl.lease.close()
+}
+
+// others returns where retries of the request may be sent.
+func (b *basis) others() []string {
+	r := &b.lease.reservation
+	return others(&r.plan, r.grant.Index)
 }
 
 // others returns where retries may be sent: the candidates after the chosen one, so that not all are sent to the same,

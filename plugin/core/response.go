@@ -11,6 +11,18 @@ import (
 	"github.com/warmgate/warmgate/plugin/response"
 )
 
+// begin is called once for a request that is counted, with the headers of its response, and end when that has no body.
+func (s *serving) begin(headers [][2]string, end bool) {
+	pl := s.pl
+	s.followServed()
+	pl.charge.restrict(headers)
+	status := pl.response.Status
+	if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.Idle() { // still leased: not misrouted
+		pl.lease.trackResponse(true)
+	}
+	s.readAs(headers, end)
+}
+
 // readAs has the body of the response read as what the request and its headers say; end: it has none.
 func (s *serving) readAs(headers [][2]string, end bool) {
 	pl := s.pl
@@ -39,7 +51,7 @@ func (s *serving) readReport() {
 		addr = pl.Gateway.ServedBy()
 	}
 	if addr != "" {
-		pl.shared.scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
+		pl.shared.Scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
 	}
 }
 
@@ -184,13 +196,14 @@ func (s *serving) expectMetrics(now time.Duration) {
 func (s *serving) end() {
 	pl := s.pl
 	if pl.phase == phaseLeased && pl.response.Status == 0 {
-		served := s.pl.server()
+		served := s.server()
 		pl.response.Reached = served != ""
 		s.misrouted(served)
 	}
 	if pl.phase == phaseLeased {
 		s.judge(pl.shared.Clock())
 	}
+	pl.enter(phaseDone)
 }
 
 // judge releases the lease of a request that is over, and has its end show what it may.

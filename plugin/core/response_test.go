@@ -138,7 +138,7 @@ func TestGoodResponsesReadNoDetails(t *testing.T) {
 // weights returns the weights of the endpoints in the worker's policy, by address.
 func (d *fakeDriver) weights() map[string]float64 {
 	out := map[string]float64{}
-	list, _ := d.workers[0].vm.clusters[fakeCluster].Health.Candidates(d.now, d.view, &health.ClusterConfig{}, 0)
+	list, _ := d.workers[0].vm.Clusters[fakeCluster].Health.Candidates(d.now, d.view, &health.ClusterConfig{}, 0)
 	candidates := list.Candidates
 	for _, c := range candidates {
 		out[c.Addr] = c.Weight

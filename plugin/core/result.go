@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/waiters"
 )
 
@@ -32,5 +33,6 @@ type result struct {
 // driver acts on the results of a placement that come later than what was asked for.
 type driver interface {
 	waiters.Request
+	request.BodyUser
 	answered(r result) // if it panics, GrantRecovered is called
 }

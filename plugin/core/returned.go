@@ -74,19 +74,11 @@ func (f *forwarding) forwardEnded(served bool) {
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
 func (f *forwarding) followHome(served string) bool {
-	pl := f.pl
-	v, r := pl.shared, &pl.lease.reservation
-	view := v.GW.KnownView(v.Clock(), pl.Scope, pl.Config)
-	if view == nil {
-		view = r.view
-	}
-	if served == "" || !lists(view, served) {
+	prompt := f.promptToForward()
+	if !f.pl.countIfListed(served, &prompt) {
 		return false
 	}
-	r.view = view
-	prompt := f.promptToForward()
-	pl.countAt(served, &prompt)
 	f.returned = true
-	v.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
+	f.pl.shared.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
 	return true
 }

@@ -118,10 +118,9 @@ func (pl *choice) adopt() host.Action {
 	in.State.TakeOver(&pl.State)
 	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
 	in.wait.forwarded = true
-	w, of := &pl.wait, &pl.Prompt.Work
+	of := &pl.Prompt.Work
 	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
-	in.wait.Since, in.wait.queued, in.wait.waited = w.Since, w.queued, w.waited
-	in.lease.grantedAt = pl.lease.grantedAt
+	in.waitedAs(&pl.placement)
 	if pl.Prompt.Chain != nil {
 		chain := *pl.Prompt.Chain
 		in.Prompt.Chain = &chain
@@ -137,15 +136,9 @@ func (pl *choice) adopt() host.Action {
 func (pl *choice) leaveAdopted() host.Action {
 	o := pl.outer
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
-	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
 	pl.end()
 	o.region.comeHome()
-	if o.lease.store == nil { // it had no plan: nothing at home was healthy
-		return o.act(o.planAnew())
-	}
-	o.enter(phaseReserving)
-	o.lease.open(o.Cluster)
-	return o.act(o.replan())
+	return o.act(o.takeUp(&pl.placement))
 }
 
 // isAdopted reports whether this is the choice of an adopted server.

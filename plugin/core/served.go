@@ -3,9 +3,7 @@ package core
 import (
 	"slices"
 
-	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -23,7 +21,7 @@ type serving struct{ pl *placement }
 // with a host name, or with several addresses, may be reached under another one than is listed.
 func (s *serving) followServed() {
 	pl := s.pl
-	served := pl.server()
+	served := s.server()
 	pl.response.Reached = pl.response.Reached || served != ""
 	if s.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
 		return
@@ -90,26 +88,11 @@ func (b *basis) routedTo() string {
 	return b.Gateway.Cluster()
 }
 
-// sessionPlaced counts a request that was placed by whether it is where its session belongs.
-func (pl *placement) sessionPlaced() {
-	if !pl.Config.ReadsSession() {
-		return
-	}
-	order, result := pl.lease.reservation.plan.Home.Order, request.Displaced
-	switch {
-	case pl.Session.Key == 0:
-		result = request.NoSession
-	case len(order) > 0 && int(order[0]) == pl.lease.reservation.grant.Index:
-		result = request.AtHome
-	}
-	pl.Session.Result = result
-	pl.shared.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.Cluster.Name, "result", result), 1)
-}
-
 // server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
 // The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
 // endpoint of one of the candidates.
-func (pl *placement) server() string {
+func (s *serving) server() string {
+	pl := s.pl
 	served := pl.Gateway.ServedBy()
 	if served == "" || !pl.Config.AmongClusters() {
 		return served

@@ -21,11 +21,11 @@ func (pl *placement) reserveTenant(now time.Duration) result {
 	pl.Traits.Read(pl.Gateway)
 	digest := tenantDigest(pl.Traits.Value(b.Tenants.Header))
 	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.Scope, digest, l.reservation.plan.Budget.Tokens)
-	t.id = v.stores.NextID()
+	t.id = v.Stores.NextID()
 	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", pl.finishTenant) {
 		return pl.finishTenant()
 	}
-	v.wakeAt(now, now+pl.Config.ReserveTimeout)
+	v.WakeAt(now, now+pl.Config.ReserveTimeout)
 	return result{step: stepWaits}
 }
 

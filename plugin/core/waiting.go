@@ -47,7 +47,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	w.Scope, w.Config, w.Cluster, w.Context, w.Rank = of.Scope, of.Config, of.Cluster, of.Context, w.class.Rank
 	if q.TenantHeader != "" {
 		w.tenant = learned.TenantName(of.Traits.Value(q.TenantHeader))
-		w.Turn = v.waiters.Tenants.TurnOf(w.tenant)
+		w.Turn = v.Waiters.Tenants.TurnOf(w.tenant)
 	}
 	a, work, retries := &w.attempt, &of.Prompt.Work, &of.Cluster.Retries
 	a.name(&of.Traits, of.Prompt.Chain, work.Model.Model, work.Info.TextBytes)
@@ -67,7 +67,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	switch {
 	case most <= 0:
 		w.refusal = lb.ReasonDeadlineUnreachable
-	case !v.waiters.MayHold(&w.Waiter, w.heldBytes()):
+	case !v.Waiters.MayHold(&w.Waiter, w.heldBytes()):
 		w.refusal = lb.ReasonMaxQueueSizeExceeded
 	default:
 		w.Until = now + most
