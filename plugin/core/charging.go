@@ -34,7 +34,7 @@ func (ch *charging) endCharges() {
 		}
 	}
 	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.target.addr)
-	of.plugin.vm.Stats.CountIf(name, uint64(b.target.tokens))
+	of.shared.Stats.CountIf(name, uint64(b.target.tokens))
 	b.target, b.tenant.charge = charge{}, charge{}
 }
 
@@ -48,7 +48,7 @@ func (ch *charging) restrict(headers [][2]string) {
 	if c.addr == "" || !of.response.Reached {
 		return
 	}
-	r, says, silent := ratelimit.Read(of.response.Status, headers, of.plugin.vm.GW.Wall)
+	r, says, silent := ratelimit.Read(of.response.Status, headers, of.shared.GW.Wall)
 	if silent {
 		of.response.Retry = make([]byte, 0, maxRetryBody)
 	}
@@ -72,7 +72,7 @@ func (ch *charging) restrict(headers [][2]string) {
 		return
 	}
 	of.lease.store.Restrict(of.lease.now(), c.scope, c.addr, r)
-	of.plugin.vm.Stats.CountIf(statname.With(stats.Restricted,
+	of.shared.Stats.CountIf(statname.With(stats.Restricted,
 		"cluster", of.Cluster.Name, "endpoint", c.addr, "reason", by), 1)
 }
 

@@ -17,13 +17,14 @@ import (
 // forwarding is what other regions have to do with a placement: meet is called when the request comes, forward and
 // forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an answer or none.
 type forwarding struct {
-	pl   *placement
-	from string // region that has signed its hop, "" for a client's request
-	to   string // region that it was forwarded to, "" for one that is served here
-	peer int    // which of those configured that is
-	away leaving
-	why  region.Reason
-	had  int // blocks of its prompt that had been forwarded there before
+	plugin *Plugin
+	pl     *placement
+	from   string // region that has signed its hop, "" for a client's request
+	to     string // region that it was forwarded to, "" for one that is served here
+	peer   int    // which of those configured that is
+	away   leaving
+	why    region.Reason
+	had    int // blocks of its prompt that had been forwarded there before
 	// when it was forwarded, and whether it is noted what has become of that
 	sentAt time.Duration
 	ended  bool
@@ -45,7 +46,7 @@ const (
 // never decides.
 func (f *forwarding) meet() {
 	pl := f.pl
-	homes := pl.plugin.set.Regions()
+	homes := f.plugin.set.Regions()
 	if len(homes) == 0 {
 		return
 	}
@@ -59,7 +60,7 @@ func (f *forwarding) meet() {
 // meetHop finds out which region has forwarded the request, if one has.
 func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 	pl := f.pl
-	v := pl.plugin.vm
+	v := f.plugin.vm
 	from := v.regions.Hop(homes, hop, f.hopSubject())
 	f.from, pl.wait.forwarded = from.From, from.Forwarded()
 	switch {
@@ -87,7 +88,7 @@ func (f *forwarding) homeScope(cluster string) string {
 	if cluster == "" {
 		cluster = pl.Gateway.Cluster()
 	}
-	if set := pl.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
+	if set := f.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
 		return cluster
 	}
 	f.goHome()
@@ -109,9 +110,9 @@ func (f *forwarding) forward() leaving {
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
 	if pl.wait.isQueued() && pl.lease.now()-pl.wait.Since < plan.Wait.Patience {
-		home = pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
+		home = f.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	}
-	return f.forwardBy(&prompt, pl.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt), home)
+	return f.forwardBy(&prompt, f.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt), home)
 }
 
 // muchMore is by how much of a prompt another region must have more of it than this one for a request to go there
@@ -126,12 +127,12 @@ func (f *forwarding) forwardBack() leaving {
 		return stays
 	}
 	plan, prompt := &pl.lease.reservation.plan, f.promptToForward()
-	matched := pl.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt)
+	matched := f.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt)
 	longest := slices.Max(append(matched, 0))
 	if prompt.Fraction(longest) < muchMore {
 		return stays
 	}
-	here := pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
+	here := f.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
 		return stays
 	}
@@ -149,7 +150,7 @@ func (f *forwarding) mayLeave() bool {
 func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leaving {
 	pl := f.pl
 	rules, r := &pl.Config.Regions, &pl.lease.reservation
-	h, now := pl.plugin.vm.regions.Of(pl.Config), pl.lease.now()
+	h, now := f.plugin.vm.regions.Of(pl.Config), pl.lease.now()
 	for range len(rules.Peers) + 1 {
 		peer, why, adopted := h.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.request.Random))
 		if peer == region.None {
@@ -198,7 +199,7 @@ func (f *forwarding) leaveHome() {
 // forwardTo sends the request to the gateways of a peer.
 func (f *forwarding) forwardTo(h *regions.Home, peer int) {
 	pl := f.pl
-	v, rules := pl.plugin.vm, &pl.Config.Regions
+	v, rules := f.plugin.vm, &pl.Config.Regions
 	to := &rules.Peers[peer]
 	f.to, f.away = to.Name, toGateways
 	pl.Gateway.SetRequestHeader(regions.HeaderHop, h.SignHop(peer, f.hopSubject()))

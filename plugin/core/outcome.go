@@ -74,7 +74,7 @@ func (j *judging) judged() lb.Verdict {
 // success.
 func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 	of := j.of
-	r, cl, v := &of.response, of.Cluster, of.plugin.vm
+	r, cl, v := &of.response, of.Cluster, of.shared
 	if !r.Reached || r.Status < 200 || r.Status >= 300 || r.Encoded {
 		return 0, false
 	}
@@ -119,7 +119,7 @@ func (j *judging) verdict() lb.Verdict {
 	if verdict, judged := j.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := of.response.Verdict(of.plugin.vm.Clock(), of.sentAt(), &of.Body, of.Gateway)
+	verdict := of.response.Verdict(of.shared.Clock(), of.sentAt(), &of.Body, of.Gateway)
 	if !of.Config.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}
@@ -141,7 +141,7 @@ func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 		return
 	}
 	if of.Computes() {
-		o.Whole = max(1, of.plugin.vm.ReadClock()-l.steeredAt)
+		o.Whole = max(1, of.shared.ReadClock()-l.steeredAt)
 		if of.response.BegunAt > 0 {
 			o.FirstPart = max(1, of.response.BegunAt-l.steeredAt)
 		}
@@ -153,5 +153,5 @@ func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	case lb.Neutral, lb.Rejected:
 		result = "other"
 	}
-	of.plugin.vm.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
+	of.shared.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
 }

@@ -39,7 +39,7 @@ func (s *serving) readReport() {
 		addr = pl.Gateway.ServedBy()
 	}
 	if addr != "" {
-		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
+		pl.shared.scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
 	}
 	pl.lease.used(used)
 	if pl.Prompt.Chain.HasBlocks() {
-		pl.Cluster.Prompts.UsedBy(pl.plugin, pl.Config)
+		pl.Cluster.Prompts.UsedBy(pl.user, pl.Config)
 	}
 }
 
@@ -189,7 +189,7 @@ func (s *serving) end() {
 		s.misrouted(served)
 	}
 	if pl.phase == phaseLeased {
-		s.judge(pl.plugin.vm.Clock())
+		s.judge(pl.shared.Clock())
 	}
 }
 

@@ -51,7 +51,7 @@ func (f *forwarding) forwardFailed() {
 	if pl.response.Status == 0 {
 		pl.response.Reached = pl.Gateway.ServedBy() != ""
 	}
-	switch pl.response.Verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
+	switch pl.response.Verdict(f.plugin.vm.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
@@ -70,13 +70,13 @@ func (f *forwarding) forwardEnded(served bool) {
 	}
 	f.ended = true
 	prompt := f.promptToForward()
-	f.pl.plugin.vm.regions.Of(f.pl.Config).Ended(f.peer, f.sentAt, served, &prompt, f.had)
+	f.plugin.vm.regions.Of(f.pl.Config).Ended(f.peer, f.sentAt, served, &prompt, f.had)
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
 func (f *forwarding) followHome(served string) bool {
 	pl := f.pl
-	v, r := pl.plugin.vm, &pl.lease.reservation
+	v, r := f.plugin.vm, &pl.lease.reservation
 	view := v.GW.KnownView(v.Clock(), pl.Scope, pl.Config)
 	if view == nil {
 		view = r.view
@@ -95,7 +95,7 @@ func (f *forwarding) followHome(served string) bool {
 // countAt counts the request at an endpoint that the gateway has chosen, full or not.
 func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
 	pl := f.pl
-	v, l := pl.plugin.vm, &pl.lease
+	v, l := f.plugin.vm, &pl.lease
 	r := &l.reservation
 	if l.store == nil { // it had no plan
 		l.store, l.redis = v.stores.Of(pl.Config)

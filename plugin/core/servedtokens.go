@@ -12,7 +12,7 @@ import (
 // answered notes that an answer to the request's tenant has ended well.
 func (w *waiting) answered(now time.Duration) {
 	if t := w.tenant; t != 0 {
-		w.of.plugin.vm.waiters.Tenants.Answered(now, t)
+		w.of.shared.waiters.Tenants.Answered(now, t)
 	}
 }
 
