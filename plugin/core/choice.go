@@ -36,7 +36,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.Config, pl.Scope = c, scope
 	pl.start(&s.plugin.vm.placing, &s.Request, s.plugin, pl)
 	pl.steer.of, pl.serving.pl = &pl.basis, &pl.placement
-	pl.region.pl, pl.region.plugin = &pl.placement, s.plugin
+	pl.region.pl, pl.region.regions = &pl.placement, s.plugin.vm.regions
 	pl.decision = decision{of: &pl.placement, away: &pl.region}
 	return pl
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -47,7 +48,7 @@ func TestTimesAreThoseOfTheFirstToken(t *testing.T) {
 				d.advance(time.Second)
 				c.Data(stopEvent)
 				c.Finish()
-				if got := r.outcomes[len(r.outcomes)-1]; got.TTFT < want || got.TTFT > want+tickPeriod {
+				if got := r.outcomes[len(r.outcomes)-1]; got.TTFT < want || got.TTFT > want+process.TickPeriod {
 					t.Errorf("%s, behind %q: a first token after %v, want %v", kind, announcement, got.TTFT, want)
 				}
 			}
@@ -82,7 +83,7 @@ func TestLatencyOfClustersIsThatOfTheFirstToken(t *testing.T) {
 		}
 	}
 	d.talkAmong(createdEvent)
-	if o := r.outcomes[0]; o.FirstPart < 3*time.Second || o.FirstPart > 3*time.Second+tickPeriod {
+	if o := r.outcomes[0]; o.FirstPart < 3*time.Second || o.FirstPart > 3*time.Second+process.TickPeriod {
 		t.Errorf("first token after %v, want 3s", o.FirstPart)
 	}
 }
