@@ -41,7 +41,7 @@ var lineTypes = []string{
 type State struct {
 	Status   int           // 0 before it
 	Reached  bool          // an endpoint was tried: the response is not the gateway's alone
-	Begun    bool          // nothing of the prompt is left to compute: see hasBegun
+	Begun    bool          // nothing of the prompt is left to compute
 	Streamed bool          // it has begun before its end: it is a stream
 	Complete bool          // all of it has passed
 	Encoded  bool          // it is compressed
@@ -68,7 +68,7 @@ type Reading struct {
 	lines   bool          // it comes by lines, by its headers
 	text    bool          // it is a text that is not compressed, and no stream
 	reads   bool          // the parts to come are read
-	Unread  bool          // some parts were not
+	Unread  bool          // some parts were not read
 }
 
 // Use is what an answer is read for.
