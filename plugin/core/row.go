@@ -14,7 +14,7 @@ import (
 // SetNote sets the text for the access log. It has both choices.
 func (pl *choice) SetNote(text string) {
 	if pl.outer != nil && pl.outer.Config.AmongClusters() {
-		text = pl.outer.describe() + pl.outer.wait.text() + " " + text
+		text = pl.outer.describe() + pl.outer.Wait.Text() + " " + text
 	}
 	pl.Gateway.SetNote(text)
 }
@@ -37,7 +37,7 @@ func (pl *choice) chooseInside() host.Action {
 	pl.prepareInside()
 	came, in := pl.seen, pl.seen.inner
 	pl.inside, pl.seen = in, seen{}
-	in.Scope, in.lease.grantedAt = pl.lease.chosen, pl.lease.grantedAt
+	in.Scope, in.Lease.GrantedAt = pl.Lease.Chosen, pl.Lease.GrantedAt
 	if in.Prompt.Chain != nil {
 		in.Prompt.Chain.Planned = pl.plugin.VM.Clock()
 	}
@@ -52,7 +52,7 @@ func (pl *choice) prepareInside() {
 		return
 	}
 	in := newChoice(pl.stream, pl, c, pl.Scope)
-	in.within = &pl.lease.addr
+	in.Within = &pl.Lease.Addr
 	in.State.TakeOver(&pl.State)
 	pl.seen.inner = in
 	b := pl.seen.body
@@ -95,7 +95,7 @@ func (pl *choice) readingOf(seen *seen) lb.Reason {
 func (pl *choice) leave(away leaving) (a host.Action, left bool) {
 	switch away {
 	case toGateways:
-		pl.wait.countPlaced()
+		pl.Wait.CountPlaced()
 		pl.decided(lb.ReasonForwarded)
 		return host.Proceed, true
 	case toServers:
@@ -107,21 +107,20 @@ func (pl *choice) leave(away leaving) (a host.Action, left bool) {
 // adopt has an adopted server chosen for the request, which is routed there by now.
 func (pl *choice) adopt() host.Action {
 	to := &pl.Config.Regions.Peers[pl.region.peer]
-	reason := pl.lease.reservation.reason
+	reason := pl.Lease.Reservation.Reason
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
 	}
 	in := newChoice(pl.stream, pl, pl.Config, to.Adopt)
-	pl.inside, in.within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
+	pl.inside, in.Within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
 	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
 	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
 	in.State.TakeOver(&pl.State)
 	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
-	in.wait.forwarded = true
-	w, of := &pl.wait, &pl.Prompt.Work
+	in.Wait.Forwarded = true
+	of := &pl.Prompt.Work
 	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
-	in.wait.Since, in.wait.queued, in.wait.waited = w.Since, w.queued, w.waited
-	in.lease.grantedAt = pl.lease.grantedAt
+	in.WaitedAs(&pl.Placement)
 	if pl.Prompt.Chain != nil {
 		chain := *pl.Prompt.Chain
 		in.Prompt.Chain = &chain
@@ -137,15 +136,9 @@ func (pl *choice) adopt() host.Action {
 func (pl *choice) leaveAdopted() host.Action {
 	o := pl.outer
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
-	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
 	pl.end()
 	o.region.comeHome()
-	if o.lease.store == nil { // it had no plan: nothing at home was healthy
-		return o.act(o.planAnew())
-	}
-	o.enter(phaseReserving)
-	o.lease.open(o.Cluster)
-	return o.act(o.replan())
+	return o.act(o.TakeUp(&pl.Placement))
 }
 
 // isAdopted reports whether this is the choice of an adopted server.
