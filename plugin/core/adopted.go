@@ -22,6 +22,15 @@ func (f *forwarding) findServers(now time.Duration, h *regions.Home, peer int) (
 	return found
 }
 
+// servers returns the cluster of the adopted servers that the request goes to.
+func (f *forwarding) servers() string { return f.pl.Config.Regions.Peers[f.peer].Adopt }
+
+// joinServers has a placement at adopted servers know that another one of its request has left for them.
+func (f *forwarding) joinServers(from *forwarding) {
+	f.to, f.peer, f.why, f.away = from.to, from.peer, from.why, toServers
+	f.pl.wait.forwarded = true
+}
+
 // maxReturns is how often a request may come back from adopted servers, until it stays at home.
 const maxReturns = 3
 

@@ -145,7 +145,7 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 		return pl.leaveAdopted()
 	}
 	pl.steer.leaveToGateway()
-	if pl.region.to != "" && !pl.isAdopted() {
+	if pl.region.left() && !pl.isAdopted() {
 		pl.region.recall()
 	}
 	pl.decided(reason)

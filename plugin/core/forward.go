@@ -161,13 +161,17 @@ func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leavi
 		}
 		pl.leaveHome()
 		h.Record(now, prompt, peer)
-		if f.peer, f.why, f.away = peer, why, toServers; !adopted {
-			if matched != nil {
-				f.had = matched[peer]
-			}
-			f.sentAt = now
-			f.forwardTo(h, peer)
+		f.peer, f.why = peer, why
+		if adopted {
+			f.away = toServers
+			pl.shared.Stats.CountIf(statname.With(stats.AtAdopted, "region", f.to, "reason", why.String()), 1)
+			return f.away
 		}
+		if matched != nil {
+			f.had = matched[peer]
+		}
+		f.sentAt = now
+		f.forwardTo(h, peer)
 		return f.away
 	}
 	return stays
@@ -194,6 +198,9 @@ func (f *forwarding) forwardTo(h *regions.Home, peer int) {
 	pl.Gateway.SetCluster(rules.Header, to.Target())
 	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", f.why.String()), 1)
 }
+
+// left reports whether the request goes to another region, or to the servers of one.
+func (f *forwarding) left() bool { return f.to != "" }
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *forwarding) recall() {

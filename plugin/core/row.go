@@ -1,11 +1,9 @@
 package core
 
 import (
-	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/request"
-	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
@@ -106,18 +104,16 @@ func (pl *choice) leave(away leaving) (a host.Action, left bool) {
 
 // adopt has an adopted server chosen for the request, which is routed there by now.
 func (pl *choice) adopt() host.Action {
-	to := &pl.Config.Regions.Peers[pl.region.peer]
 	reason := pl.lease.reservation.reason
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
 	}
-	in := newChoice(pl.stream, pl, pl.Config, to.Adopt)
+	in := newChoice(pl.stream, pl, pl.Config, pl.region.servers())
 	pl.inside, in.within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
 	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
 	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
 	in.State.TakeOver(&pl.State)
-	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
-	in.wait.forwarded = true
+	in.region.joinServers(&pl.region)
 	of := &pl.Prompt.Work
 	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
 	in.waitedAs(&pl.placement)
@@ -126,7 +122,6 @@ func (pl *choice) adopt() host.Action {
 		in.Prompt.Chain = &chain
 	}
 	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", pl.region.why.String()), 1)
 	return in.decide(max(pl.seen.size, pl.Body.Received), pl.seen.ended || pl.Body.EndedAt > 0, reason)
 }
 
@@ -142,4 +137,4 @@ func (pl *choice) leaveAdopted() host.Action {
 }
 
 // isAdopted reports whether this is the choice of an adopted server.
-func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.to != "" }
+func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.left() }
