@@ -28,7 +28,7 @@ func (f *forwarding) servers() string { return f.pl.Config.Regions.Peers[f.peer]
 // joinServers has a placement at adopted servers know that another one of its request has left for them.
 func (f *forwarding) joinServers(from *forwarding) {
 	f.to, f.peer, f.why, f.away = from.to, from.peer, from.why, toServers
-	f.pl.wait.forwarded = true
+	f.pl.Wait.Forwarded = true
 }
 
 // maxReturns is how often a request may come back from adopted servers, until it stays at home.

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/views"
 )
@@ -69,7 +70,7 @@ func (s *Stream) headersCame(end bool) host.Action {
 	case pl.Traits.Awaits:
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
-	pl.enter(phaseReading)
+	pl.Enter(placement.PhaseReading)
 	pl.Body.Await(pl.PlanBody())
 	return host.Hold
 }
@@ -117,7 +118,7 @@ func (s *Stream) scopeOf(cluster string) string {
 // passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
 // steered it.
 func (s *Stream) passDuplicate() host.Action {
-	s.first.enter(phaseUncounted)
+	s.first.Enter(placement.PhaseUncounted)
 	s.first.count(lb.ReasonAlreadyDecided)
 	if v := s.plugin.vm; !v.duplicate {
 		v.duplicate = true

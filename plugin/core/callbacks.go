@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/placement"
 )
 
 // This file is where the callbacks of requests come in. Each runs in the context that it is for, and guarded.
@@ -39,7 +40,7 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 		s.Body.Received = size
 		return s.first.run("request body", func() host.Action { return s.answer.Read(size, end) })
 	}
-	if s.first.phase != phaseReading { // else it is counted as it is read
+	if s.first.Phase != placement.PhaseReading { // else it is counted as it is read
 		s.Body.Received += size
 	}
 	inside := s.first.inside
@@ -51,7 +52,7 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 }
 
 func (pl *choice) takeBody(size int, end bool) host.Action {
-	if pl.phase >= phaseLeased && !end {
+	if pl.Phase >= placement.PhaseLeased && !end {
 		return host.Proceed
 	}
 	return pl.run("request body", func() host.Action { return pl.bodyCame(size, end) })
@@ -92,17 +93,17 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 }
 
 func (pl *choice) takeAnswer(size int, end bool) {
-	if !pl.response.Passed(size, end) && !pl.serving.readsBegin() {
-		pl.response.Unread = true
+	if !pl.Response.Passed(size, end) && !pl.serving.ReadsBegin() {
+		pl.Response.Unread = true
 		return
 	}
-	pl.plugin.vm.Callback(pl.Context, "response body", func() { pl.serving.answerGoesOn(size, end) }, nil)
+	pl.plugin.vm.Callback(pl.Context, "response body", func() { pl.serving.AnswerGoesOn(size, end) }, nil)
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
 func (s *Stream) OnResponseTrailers() {
 	for pl := s.first; pl != nil; pl = pl.inside {
-		pl.response.Complete = true
+		pl.Response.Complete = true
 	}
 }
 
@@ -110,12 +111,12 @@ func (s *Stream) OnResponseTrailers() {
 func (s *Stream) OnDone() {
 	if s.answer != nil && !s.Done() {
 		s.plugin.vm.Callback(s.Context, "the end of a stream", s.answer.Left, nil)
-		s.first.enter(phaseDone)
+		s.first.Enter(placement.PhaseDone)
 	}
-	for pl := s.first; pl != nil && pl.phase != phaseDone; pl = pl.inside {
+	for pl := s.first; pl != nil && pl.Phase != placement.PhaseDone; pl = pl.inside {
 		s.plugin.vm.Callback(s.Context, "the end of a stream", pl.end, pl.Recovered)
 	}
 }
 
 // Done reports whether OnDone was called.
-func (s *Stream) Done() bool { return s.first.phase == phaseDone }
+func (s *Stream) Done() bool { return s.first.Phase == placement.PhaseDone }

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -18,7 +19,7 @@ import (
 // forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an answer or none.
 type forwarding struct {
 	regions *regions.Regions // what the VM knows of them
-	pl      *placement
+	pl      *placement.Placement
 	from    string // region that has signed its hop, "" for a client's request
 	to      string // region that it was forwarded to, "" for one that is served here
 	peer    int    // which of those configured that is
@@ -60,13 +61,13 @@ func (f *forwarding) meet(set *config.Set) {
 // meetHop finds out which region has forwarded the request, if one has.
 func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 	pl := f.pl
-	v := pl.shared
+	v := pl.Shared
 	from := f.regions.Hop(homes, hop, f.hopSubject())
-	f.from, pl.wait.forwarded = from.From, from.Forwarded()
+	f.from, pl.Wait.Forwarded = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
 		v.Stats.Count(stats.ForgedHops, 1)
-	case pl.wait.forwarded:
+	case pl.Wait.Forwarded:
 		v.Stats.CountIf(statname.With(stats.ServedFor, "region", from.From), 1)
 	case errors.Is(from.Odd, region.ErrStale):
 		v.Stats.CountIf(statname.With(stats.OddHops, "cause", "late"), 1)
@@ -108,11 +109,11 @@ func (f *forwarding) forward() leaving {
 	if !f.mayLeave() {
 		return stays
 	}
-	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
-	if pl.wait.isQueued() && pl.lease.now()-pl.wait.Since < plan.Wait.Patience {
-		home = pl.shared.Stores.Local.LongestMatch(pl.lease.now(), plan)
+	plan, prompt, home := &pl.Lease.Reservation.Plan, f.promptToForward(), -1
+	if pl.Wait.IsQueued() && pl.Lease.Now()-pl.Wait.Since < plan.Wait.Patience {
+		home = pl.Shared.Stores.Local.LongestMatch(pl.Lease.Now(), plan)
 	}
-	return f.forwardBy(&prompt, f.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt), home)
+	return f.forwardBy(&prompt, f.regions.Of(pl.Config).Matched(pl.Lease.Now(), &prompt), home)
 }
 
 // muchMore is by how much of a prompt another region must have more of it than this one for a request to go there
@@ -123,16 +124,16 @@ const muchMore = 0.25
 // endpoints here have much less of it. What endpoints have in Redis is not known here.
 func (f *forwarding) forwardBack() leaving {
 	pl := f.pl
-	if !pl.Config.Regions.CachedFirst || pl.lease.redis != nil || !f.mayLeave() {
+	if !pl.Config.Regions.CachedFirst || pl.Lease.Redis != nil || !f.mayLeave() {
 		return stays
 	}
-	plan, prompt := &pl.lease.reservation.plan, f.promptToForward()
-	matched := f.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt)
+	plan, prompt := &pl.Lease.Reservation.Plan, f.promptToForward()
+	matched := f.regions.Of(pl.Config).Matched(pl.Lease.Now(), &prompt)
 	longest := slices.Max(append(matched, 0))
 	if prompt.Fraction(longest) < muchMore {
 		return stays
 	}
-	here := pl.shared.Stores.Local.LongestMatch(pl.lease.now(), plan)
+	here := pl.Shared.Stores.Local.LongestMatch(pl.Lease.Now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
 		return stays
 	}
@@ -143,28 +144,28 @@ func (f *forwarding) forwardBack() leaving {
 func (f *forwarding) mayLeave() bool {
 	pl := f.pl
 	away := f.from != "" || f.to != "" || f.returns >= maxReturns
-	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !away && pl.phase < phaseLeased
+	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !away && pl.Phase < placement.PhaseLeased
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
 func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leaving {
 	pl := f.pl
-	rules, r := &pl.Config.Regions, &pl.lease.reservation
-	h, now := f.regions.Of(pl.Config), pl.lease.now()
+	rules, r := &pl.Config.Regions, &pl.Lease.Reservation
+	h, now := f.regions.Of(pl.Config), pl.Lease.Now()
 	for range len(rules.Peers) + 1 {
-		peer, why, adopted := h.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.request.Random))
+		peer, why, adopted := h.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.Request.Random))
 		if peer == region.None {
 			break
 		}
 		if adopted && !f.findServers(now, h, peer) {
 			continue
 		}
-		pl.leaveHome()
+		pl.LeaveHome()
 		h.Record(now, prompt, peer)
 		f.peer, f.why = peer, why
 		if adopted {
 			f.away = toServers
-			pl.shared.Stats.CountIf(statname.With(stats.AtAdopted, "region", f.to, "reason", why.String()), 1)
+			pl.Shared.Stats.CountIf(statname.With(stats.AtAdopted, "region", f.to, "reason", why.String()), 1)
 			return f.away
 		}
 		if matched != nil {
@@ -180,7 +181,7 @@ func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leavi
 // promptToForward returns the prompt of the request as it was planned; as far as it is known, of one without a plan.
 func (f *forwarding) promptToForward() lb.Prefix {
 	pl := f.pl
-	prompt := pl.lease.reservation.plan.Prefix
+	prompt := pl.Lease.Reservation.Plan.Prefix
 	if c := pl.Prompt.Chain; len(prompt.Blocks) == 0 && c.HasBlocks() {
 		prompt = lb.Prefix{Blocks: c.Blocks, Bytes: c.Length, TTL: pl.Config.Prefix.TTL}
 	}
@@ -190,7 +191,7 @@ func (f *forwarding) promptToForward() lb.Prefix {
 // forwardTo sends the request to the gateways of a peer.
 func (f *forwarding) forwardTo(h *regions.Home, peer int) {
 	pl := f.pl
-	v, rules := pl.shared, &pl.Config.Regions
+	v, rules := pl.Shared, &pl.Config.Regions
 	to := &rules.Peers[peer]
 	f.to, f.away = to.Name, toGateways
 	pl.Gateway.SetRequestHeader(regions.HeaderHop, h.SignHop(peer, f.hopSubject()))

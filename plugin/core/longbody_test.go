@@ -173,7 +173,7 @@ func TestBodyWithLongPicture(t *testing.T) {
 		}
 	}
 	c := d.client(0, streamtest.Request{Frames: []string{body(text)}})
-	if n := c.core.first.lease.reservation.plan.Prefix.Bytes; n > 2*len(text) {
+	if n := c.core.first.Lease.Reservation.Plan.Prefix.Bytes; n > 2*len(text) {
 		t.Errorf("the prompt has %d bytes", n)
 	}
 	c.Finish()

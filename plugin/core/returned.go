@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/response"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -23,16 +24,16 @@ func (f *forwarding) isForwarded() bool { return f.away == toGateways }
 // region's own servers that answers.
 func (f *forwarding) followForwarded() (returned bool) {
 	pl := f.pl
-	if !f.isForwarded() || pl.phase != phaseUncounted {
+	if !f.isForwarded() || pl.Phase != placement.PhaseUncounted {
 		return false
 	}
 	served := pl.Gateway.ServedBy()
-	pl.response.Status, _ = strconv.Atoi(pl.Gateway.ResponseHeader(":status"))
-	pl.response.Reached = served != ""
+	pl.Response.Status, _ = strconv.Atoi(pl.Gateway.ResponseHeader(":status"))
+	pl.Response.Reached = served != ""
 	switch {
 	case f.followHome(served):
 		f.forwardEnded(false)
-	case pl.response.Reached && pl.response.Status < 400:
+	case pl.Response.Reached && pl.Response.Status < 400:
 		f.forwardEnded(true)
 	default:
 		f.forwardFailed()
@@ -47,10 +48,10 @@ func (f *forwarding) forwardFailed() {
 	if !f.isForwarded() || f.ended {
 		return
 	}
-	if pl.response.Status == 0 {
-		pl.response.Reached = pl.Gateway.ServedBy() != ""
+	if pl.Response.Status == 0 {
+		pl.Response.Reached = pl.Gateway.ServedBy() != ""
 	}
-	switch pl.response.Verdict(pl.shared.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
+	switch pl.Response.Verdict(pl.Shared.Clock(), pl.SentAt(), &pl.Body, pl.Gateway) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
@@ -75,10 +76,10 @@ func (f *forwarding) forwardEnded(served bool) {
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
 func (f *forwarding) followHome(served string) bool {
 	prompt := f.promptToForward()
-	if !f.pl.countIfListed(served, &prompt) {
+	if !f.pl.CountIfListed(served, &prompt) {
 		return false
 	}
 	f.returned = true
-	f.pl.shared.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
+	f.pl.Shared.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
 	return true
 }

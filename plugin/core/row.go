@@ -12,7 +12,7 @@ import (
 // SetNote sets the text for the access log. It has both choices.
 func (pl *choice) SetNote(text string) {
 	if pl.outer != nil && pl.outer.Config.AmongClusters() {
-		text = pl.outer.describe() + pl.outer.wait.text() + " " + text
+		text = pl.outer.describe() + pl.outer.Wait.Text() + " " + text
 	}
 	pl.Gateway.SetNote(text)
 }
@@ -35,7 +35,7 @@ func (pl *choice) chooseInside() host.Action {
 	pl.prepareInside()
 	came, in := pl.seen, pl.seen.inner
 	pl.inside, pl.seen = in, seen{}
-	in.Scope, in.lease.grantedAt = pl.lease.chosen, pl.lease.grantedAt
+	in.Scope, in.Lease.GrantedAt = pl.Lease.Chosen, pl.Lease.GrantedAt
 	if in.Prompt.Chain != nil {
 		in.Prompt.Chain.Planned = pl.plugin.vm.Clock()
 	}
@@ -50,7 +50,7 @@ func (pl *choice) prepareInside() {
 		return
 	}
 	in := newChoice(pl.stream, pl, c, pl.Scope)
-	in.within = &pl.lease.addr
+	in.Within = &pl.Lease.Addr
 	in.State.TakeOver(&pl.State)
 	pl.seen.inner = in
 	b := pl.seen.body
@@ -93,7 +93,7 @@ func (pl *choice) readingOf(seen *seen) lb.Reason {
 func (pl *choice) leave(away leaving) (a host.Action, left bool) {
 	switch away {
 	case toGateways:
-		pl.wait.countPlaced()
+		pl.Wait.CountPlaced()
 		pl.decided(lb.ReasonForwarded)
 		return host.Proceed, true
 	case toServers:
@@ -104,19 +104,19 @@ func (pl *choice) leave(away leaving) (a host.Action, left bool) {
 
 // adopt has an adopted server chosen for the request, which is routed there by now.
 func (pl *choice) adopt() host.Action {
-	reason := pl.lease.reservation.reason
+	reason := pl.Lease.Reservation.Reason
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
 	}
 	in := newChoice(pl.stream, pl, pl.Config, pl.region.servers())
-	pl.inside, in.within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
+	pl.inside, in.Within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
 	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
 	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
 	in.State.TakeOver(&pl.State)
 	in.region.joinServers(&pl.region)
 	of := &pl.Prompt.Work
 	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
-	in.waitedAs(&pl.placement)
+	in.WaitedAs(&pl.Placement)
 	if pl.Prompt.Chain != nil {
 		chain := *pl.Prompt.Chain
 		in.Prompt.Chain = &chain
@@ -133,7 +133,7 @@ func (pl *choice) leaveAdopted() host.Action {
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
 	pl.end()
 	o.region.comeHome()
-	return o.act(o.takeUp(&pl.placement))
+	return o.act(o.TakeUp(&pl.Placement))
 }
 
 // isAdopted reports whether this is the choice of an adopted server.

@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"strings"
@@ -26,11 +26,11 @@ type judging struct{ of *basis }
 // into the gateway, so it is done only when it matters.
 func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
 	of := j.of
-	o.Addr, o.Verdict = of.lease.addr, verdict
+	o.Addr, o.Verdict = of.Lease.Addr, verdict
 	if verdict == lb.TimedOut {
-		o.WaitedFor = now - of.sentAt()
+		o.WaitedFor = now - of.SentAt()
 	}
-	o.Busy = of.Cluster.Answering[of.lease.addr] > 0
+	o.Busy = of.Cluster.Answering[of.Lease.Addr] > 0
 	if verdict > lb.Success || of.Cluster.Health.NeedsClient(now) {
 		o.Client = j.clientID()
 	}
@@ -61,9 +61,9 @@ func (j *judging) clientID() uint64 {
 // context.
 func (j *judging) judged() lb.Verdict {
 	of := j.of
-	verdict := j.verdict()
-	r := &of.response
-	if r.Reached && of.Facts.IsFact(verdict, of.lease.addr, r.Status) ||
+	verdict := j.Verdict()
+	r := &of.Response
+	if r.Reached && of.Facts.IsFact(verdict, of.Lease.Addr, r.Status) ||
 		of.Idle() && !(verdict == lb.Failure && response.IsUnreached(of.Gateway.Details())) {
 		return lb.Neutral
 	}
@@ -74,7 +74,7 @@ func (j *judging) judged() lb.Verdict {
 // success.
 func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 	of := j.of
-	r, cl, v := &of.response, of.Cluster, of.shared
+	r, cl, v := &of.Response, of.Cluster, of.Shared
 	if !r.Reached || r.Status < 200 || r.Status >= 300 || r.Encoded {
 		return 0, false
 	}
@@ -85,21 +85,21 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 		return 0, false
 	}
 	v.Stats.CountIf(statname.With(stats.Failed,
-		"cluster", cl.Name, "endpoint", of.lease.addr, "reason", answer.OutcomeNames[r.Outcome]), 1)
+		"cluster", cl.Name, "endpoint", of.Lease.Addr, "reason", answer.OutcomeNames[r.Outcome]), 1)
 	switch r.Outcome {
 	case answer.Refused:
 		return lb.Rejected, true
 	case answer.Overloaded:
 		return lb.Overload, true
 	}
-	cl.Suspect(v.Clock(), of.lease.addr)
+	cl.Suspect(v.Clock(), of.Lease.Addr)
 	return lb.Failure, true
 }
 
 // learnCall has the answer show what calls of its kind are, or how long those that compute take.
 func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
 	of := j.of
-	r, calls := &of.response, &of.Cluster.Calls
+	r, calls := &of.Response, &of.Cluster.Calls
 	took, known := r.Took()
 	if verdict != lb.Success || r.Status >= 300 || !known {
 		return
@@ -111,15 +111,15 @@ func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
 	calls.Learn(now, of.Pattern, shows, took, of.What == prompt.Computes)
 }
 
-// verdict classifies the end of the request for the health of what served it. A cluster is to blame for what keeps
+// Verdict classifies the end of the request for the health of what served it. A cluster is to blame for what keeps
 // every request from it: it has no healthy endpoint, a circuit breaker is open, or there is no such cluster. A client
 // that leaves before there is an answer says nothing of it.
-func (j *judging) verdict() lb.Verdict {
+func (j *judging) Verdict() lb.Verdict {
 	of := j.of
 	if verdict, judged := j.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := of.response.Verdict(of.shared.Clock(), of.sentAt(), &of.Body, of.Gateway)
+	verdict := of.Response.Verdict(of.Shared.Clock(), of.SentAt(), &of.Body, of.Gateway)
 	if !of.Config.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}
@@ -127,7 +127,7 @@ func (j *judging) verdict() lb.Verdict {
 	if response.IsUnreachable(details) {
 		return lb.Failure
 	}
-	if verdict == lb.Overload && of.response.Status == 0 && !strings.Contains(details, "upstream_reset") {
+	if verdict == lb.Overload && of.Response.Status == 0 && !strings.Contains(details, "upstream_reset") {
 		return lb.Neutral
 	}
 	return verdict
@@ -136,14 +136,14 @@ func (j *judging) verdict() lb.Verdict {
 // measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.
 func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	of := j.of
-	l := &of.lease
-	if l.steeredAt == 0 {
+	l := &of.Lease
+	if l.SteeredAt == 0 {
 		return
 	}
 	if of.Computes() {
-		o.Whole = max(1, of.shared.ReadClock()-l.steeredAt)
-		if of.response.BegunAt > 0 {
-			o.FirstPart = max(1, of.response.BegunAt-l.steeredAt)
+		o.Whole = max(1, of.Shared.ReadClock()-l.SteeredAt)
+		if of.Response.BegunAt > 0 {
+			o.FirstPart = max(1, of.Response.BegunAt-l.SteeredAt)
 		}
 	}
 	result := "failed"
@@ -153,5 +153,5 @@ func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	case lb.Neutral, lb.Rejected:
 		result = "other"
 	}
-	of.shared.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
+	of.Shared.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.Addr, "result", result), 1)
 }

@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"errors"
@@ -10,35 +10,35 @@ import (
 	"github.com/warmgate/warmgate/plugin/request"
 )
 
-// placement is one choice from plan to outcome: plan, reservation, lease, outcome. Its steps return what has come of
+// Placement is one choice from plan to outcome: plan, reservation, lease, outcome. Its steps return what has come of
 // them; what that means for the request is its driver's business.
-type placement struct {
+type Placement struct {
 	basis
-	driver driver
-	wait   waiting  // in the queue of the cluster
+	driver Driver
+	Wait   waiting  // in the queue of the cluster
 	charge charging // what it is charged
-	judge  judging  // what its end means for who has served it
+	Judge  judging  // what its end means for who has served it
 }
 
-// start begins the placement of a request, which its driver acts on.
-func (pl *placement) start(of *parts.Shared, r *request.Request, user clusters.PromptUser, d driver) {
-	pl.shared, pl.user, pl.driver, pl.wait.Request = of, user, d, d
+// Start begins the placement of a request, which its driver acts on.
+func (pl *Placement) Start(of *parts.Shared, r *request.Request, user clusters.PromptUser, d Driver) {
+	pl.Shared, pl.user, pl.driver, pl.Wait.Request = of, user, d, d
 	pl.Subject.Init(r, of.Env, of.Clusters, of.Prompts)
-	pl.lease.Env, pl.response.From, pl.response.Env = of.Env, r.Gateway, of.Env
-	pl.wait.of, pl.charge.of, pl.judge.of = &pl.basis, &pl.basis, &pl.basis
+	pl.Lease.Env, pl.Response.From, pl.Response.Env = of.Env, r.Gateway, of.Env
+	pl.Wait.of, pl.charge.of, pl.Judge.of = &pl.basis, &pl.basis, &pl.basis
 }
 
-// begin plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
+// Begin plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
-func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
-	v := pl.shared
+func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
+	v := pl.Shared
 	now := v.Clock()
 	view := v.Views.Of(now, pl.Scope, pl.Config)
 	if view == nil {
-		return result{step: stepLeft, why: lb.ReasonNoEndpoints}
+		return Result{Step: Left, Why: lb.ReasonNoEndpoints}
 	}
 	if !pl.Config.AmongClusters() && v.GW.HasSubsets(pl.Scope, pl.Config) {
-		return result{step: stepLeft, why: lb.ReasonSubset}
+		return Result{Step: Left, Why: lb.ReasonSubset}
 	}
 	if pl.Config.AmongClusters() && !pl.NeedsOwnBody() {
 		reason = lb.ReasonChosen
@@ -46,12 +46,12 @@ func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 	var err error
 	switch pl.Cluster, pl.policy, err = v.Clusters.Get(now, pl.Scope, pl.Config); {
 	case errors.Is(err, clusters.ErrTooMany):
-		return result{step: stepLeft, why: lb.ReasonStoreError}
+		return Result{Step: Left, Why: lb.ReasonStoreError}
 	case err != nil:
-		return result{step: stepLeft, why: lb.ReasonConfigInvalid}
+		return Result{Step: Left, Why: lb.ReasonConfigInvalid}
 	}
 	pl.Cluster.Views[view.ListID] = view
-	pl.response.Cluster = pl.Cluster
+	pl.Response.Cluster = pl.Cluster
 	pl.Metrics.Request.Context = pl.Context
 	v.Scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
 	v.Lists.NeededBy(pl.Cluster.Metrics, pl.Config)
@@ -66,32 +66,32 @@ func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 		pl.Prompt.AssumeTypical(&r)
 	}
 	pl.Facts.Put(&r, size)
-	pl.lease.reservation = reservation{request: r, reason: reason}
+	pl.Lease.Reservation = reservation{Request: r, Reason: reason}
 	if pl.awaitsLists() {
-		pl.enter(phaseListing)
-		return result{step: stepWaits}
+		pl.Enter(PhaseListing)
+		return Result{Step: Waits}
 	}
 	return pl.place(view)
 }
 
 // place plans and reserves for a request of which all is known that will be.
-func (pl *placement) place(view *lb.View) result {
-	now := pl.shared.Clock()
+func (pl *Placement) place(view *lb.View) Result {
+	now := pl.Shared.Clock()
 	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
 			pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
 		}
-		return result{step: stepNoPlan, why: why}
+		return Result{Step: NoPlan, Why: why}
 	}
-	pl.Prompt.Work.Output = pl.lease.reservation.request.OutputTokens
+	pl.Prompt.Work.Output = pl.Lease.Reservation.Request.OutputTokens
 	return pl.reserve()
 }
 
 // makePlan has the policy plan the request. It returns ReasonChosen, or why there is no plan.
-func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
-	r := &pl.lease.reservation
+func (pl *Placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
+	r := &pl.Lease.Reservation
 	r.view = view
-	plan, why := pl.policy.Plan(now, &r.request, view)
+	plan, why := pl.policy.Plan(now, &r.Request, view)
 	if why == lb.ReasonNoHealthyEndpoint {
 		why = pl.noneHealthy()
 	}
@@ -107,9 +107,9 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if pl.Prompt.Chain != nil {
 		pl.Cluster.Prompts.View = view
 	}
-	pl.State.Plan(now, pl.shared.Stores, &plan)
-	r.plan = plan
-	pl.lease.plannedAt = now
+	pl.State.Plan(now, pl.Shared.Stores, &plan)
+	r.Plan = plan
+	pl.Lease.plannedAt = now
 	return lb.ReasonChosen
 }
 
@@ -121,19 +121,19 @@ func (b *basis) noneHealthy() lb.Reason {
 	return lb.ReasonNoHealthyEndpoint
 }
 
-// leaveUnplanned leaves a request to the gateway for which there is no plan.
-func (pl *placement) leaveUnplanned(why lb.Reason) result {
-	if pl.phase == phaseReserving {
+// LeaveUnplanned leaves a request to the gateway for which there is no plan.
+func (pl *Placement) LeaveUnplanned(why lb.Reason) Result {
+	if pl.Phase == PhaseReserving {
 		pl.closeLease()
 	}
-	return result{step: stepLeft, why: why}
+	return Result{Step: Left, Why: why}
 }
 
-// gone has the request take no part any more in what others wait for.
-func (pl *placement) gone() {
-	pl.shared.Lists.Left(&pl.Metrics.Waiter)
-	if a := &pl.wait.attempt; a.open {
+// Gone has the request take no part any more in what others wait for.
+func (pl *Placement) Gone() {
+	pl.Shared.Lists.Left(&pl.Metrics.Waiter)
+	if a := &pl.Wait.attempt; a.open {
 		pl.Cluster.Retries.End(a.id)
 	}
-	pl.Metrics.Gone(pl.Cluster, pl.lease.chosen)
+	pl.Metrics.Gone(pl.Cluster, pl.Lease.Chosen)
 }

@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"time"
@@ -12,7 +12,7 @@ import (
 // answered notes that an answer to the request's tenant has ended well.
 func (w *waiting) answered(now time.Duration) {
 	if t := w.tenant; t != 0 {
-		w.of.shared.Waiters.Tenants.Answered(now, t)
+		w.of.Shared.Waiters.Tenants.Answered(now, t)
 	}
 }
 
@@ -22,29 +22,29 @@ func (w *waiting) sharesTokens() bool { return w.queued && w.of.Config.Unit == l
 // noteServed tells the store how many tokens the request was served, before its lease is released.
 func (w *waiting) noteServed() {
 	if w.sharesTokens() {
-		w.of.lease.store.NoteServed(w.of.lease.reservation.id, w.servedTokens())
+		w.of.Lease.store.NoteServed(w.of.Lease.Reservation.id, w.ServedTokens())
 	}
 }
 
 // noteUnserved tells the store that no endpoint of the cluster has served the request.
 func (w *waiting) noteUnserved() {
 	if w.sharesTokens() {
-		w.of.lease.store.NoteServed(w.of.lease.reservation.id, 0)
+		w.of.Lease.store.NoteServed(w.of.Lease.Reservation.id, 0)
 	}
 }
 
-// servedTokens returns how many tokens the request was served: of its prompt those that were not cached, and its
+// ServedTokens returns how many tokens the request was served: of its prompt those that were not cached, and its
 // answer. Without usage that is the estimate of the prompt, and of a stream as many tokens as parts have come: engines
 // send each token, or the few that a step yields, as one.
-func (w *waiting) servedTokens() int64 {
+func (w *waiting) ServedTokens() int64 {
 	of := w.of
-	l, r := &of.lease, &of.response
+	l, r := &of.Lease, &of.Response
 	if unserved, _ := r.Unserved(of.Gateway); unserved {
 		return 0
 	}
-	plan, cached := &l.reservation.plan, 0
-	if l.addr == l.chosen {
-		cached = l.reservation.grant.Cached
+	plan, cached := &l.Reservation.Plan, 0
+	if l.Addr == l.Chosen {
+		cached = l.Reservation.Grant.Cached
 	}
 	if r.Answer != nil {
 		if u, ok := r.Answer.Usage(r.Complete); ok {

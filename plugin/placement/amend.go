@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"github.com/warmgate/warmgate/plugin/request"
@@ -9,29 +9,29 @@ import (
 // BodyTimeout is called when nothing more of the body has come for stallTime: a client that sends a part and no more
 // does not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the
 // body.
-func (pl *placement) BodyTimeout() {
+func (pl *Placement) BodyTimeout() {
 	pl.Body.Forget(&pl.Prompt.Work)
-	if pl.phase != phaseLeased || pl.response.Streamed {
+	if pl.Phase != PhaseLeased || pl.Response.Streamed {
 		return
 	}
-	plan := &pl.lease.reservation.plan
+	plan := &pl.Lease.Reservation.Plan
 	plan.Tokens, plan.Prefix.Tokens = request.OpenTokens, 0
-	pl.lease.amend("", request.OpenTokens)
+	pl.Lease.amend("", request.OpenTokens)
 }
 
-// amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
+// AmendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
 // from now on, if that is much more or less. The prefill of a stream that has begun does not count any more.
-func (pl *placement) amendWork() {
+func (pl *Placement) AmendWork() {
 	pl.Body.Forget(&pl.Prompt.Work)
-	pl.response.RequestEnded()
+	pl.Response.RequestEnded()
 	w := &pl.Prompt.Work
-	if !w.Open || pl.phase != phaseLeased || pl.response.Streamed {
+	if !w.Open || pl.Phase != PhaseLeased || pl.Response.Streamed {
 		return
 	}
 	w.Open = false
 	size := max(pl.Body.Received, pl.Traits.Length)
 	promptTokens, outputTokens := w.Estimate(pl.Config, size)
-	plan, cached := &pl.lease.reservation.plan, 0
+	plan, cached := &pl.Lease.Reservation.Plan, 0
 	plan.Tokens = promptTokens + outputTokens
 	if p := pl.Prompt.Chain; p != nil {
 		plan.Prefix.Bytes = p.Length + w.Unseen(size)
@@ -39,12 +39,12 @@ func (pl *placement) amendWork() {
 			plan.Prefix.Tokens = promptTokens
 		}
 	}
-	if pl.lease.addr == pl.lease.chosen {
-		cached = pl.lease.reservation.grant.Cached
+	if pl.Lease.Addr == pl.Lease.Chosen {
+		cached = pl.Lease.Reservation.Grant.Cached
 	}
-	pl.lease.estimatedAgain(plan.Tokens)
-	tokens, before := plan.AddedTokens(cached), pl.lease.tokens
+	pl.Lease.estimatedAgain(plan.Tokens)
+	tokens, before := plan.AddedTokens(cached), pl.Lease.Tokens
 	if 4*max(tokens-before, before-tokens) > before {
-		pl.lease.amend("", tokens)
+		pl.Lease.amend("", tokens)
 	}
 }

@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"strconv"
@@ -23,19 +23,19 @@ type charging struct{ of *basis }
 // worked on the request.
 func (ch *charging) endCharges() {
 	of := ch.of
-	b := &of.lease.budget
-	if b.target.addr == "" {
+	b := &of.Lease.Budget
+	if b.Target.Addr == "" {
 		return
 	}
 	if !b.known {
-		if unserved, unseen := of.response.Unserved(of.Gateway); unserved {
-			of.lease.dropCharges(unseen)
+		if unserved, unseen := of.Response.Unserved(of.Gateway); unserved {
+			of.Lease.dropCharges(unseen)
 			return
 		}
 	}
-	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.target.addr)
-	of.shared.Stats.CountIf(name, uint64(b.target.tokens))
-	b.target, b.tenant.charge = charge{}, charge{}
+	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.Target.Addr)
+	of.Shared.Stats.CountIf(name, uint64(b.Target.Tokens))
+	b.Target, b.tenant.charge = charge{}, charge{}
 }
 
 // restrict has what the target says of its limits in the headers of an answer shrink its budget for all gateways. What
@@ -44,18 +44,18 @@ func (ch *charging) endCharges() {
 // Some servers say in the body of a 429 when to try again. It closes for the moment until that has come.
 func (ch *charging) restrict(headers [][2]string) {
 	of := ch.of
-	c := &of.lease.budget.target
-	if c.addr == "" || !of.response.Reached {
+	c := &of.Lease.Budget.Target
+	if c.Addr == "" || !of.Response.Reached {
 		return
 	}
-	r, says, silent := ratelimit.Read(of.response.Status, headers, of.shared.GW.Wall)
+	r, says, silent := ratelimit.Read(of.Response.Status, headers, of.Shared.GW.Wall)
 	if silent {
-		of.response.Retry = make([]byte, 0, maxRetryBody)
+		of.Response.Retry = make([]byte, 0, maxRetryBody)
 	}
 	if !says {
 		return
 	}
-	limits := limitsOf(&of.lease.reservation.plan, c.addr)
+	limits := limitsOf(&of.Lease.Reservation.Plan, c.Addr)
 	if r.Tokens > 0 && 2*r.Tokens >= limits.Tokens {
 		r.Tokens = -1
 	}
@@ -71,9 +71,9 @@ func (ch *charging) restrict(headers [][2]string) {
 	case r.Requests < 0:
 		return
 	}
-	of.lease.store.Restrict(of.lease.now(), c.scope, c.addr, r)
-	of.shared.Stats.CountIf(statname.With(stats.Restricted,
-		"cluster", of.Cluster.Name, "endpoint", c.addr, "reason", by), 1)
+	of.Lease.store.Restrict(of.Lease.Now(), c.scope, c.Addr, r)
+	of.Shared.Stats.CountIf(statname.With(stats.Restricted,
+		"cluster", of.Cluster.Name, "endpoint", c.Addr, "reason", by), 1)
 }
 
 // maxRetryBody is how much of the body of a refusal is read.
@@ -82,11 +82,11 @@ const maxRetryBody = 4 << 10
 // readRetry looks for the time to try again in the part of the body of a refusal that is passing.
 func (ch *charging) readRetry(size int) {
 	of := ch.of
-	r, c := &of.response, &of.lease.budget.target
+	r, c := &of.Response, &of.Lease.Budget.Target
 	r.Retry = append(r.Retry, of.Gateway.ResponseBody(0, min(size, cap(r.Retry)-len(r.Retry)))...)
 	after, ok := ratelimit.RetryDelay(r.Retry)
-	if ok && c.addr != "" {
-		of.lease.store.Restrict(of.lease.now(), c.scope, c.addr,
+	if ok && c.Addr != "" {
+		of.Lease.store.Restrict(of.Lease.Now(), c.scope, c.Addr,
 			budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: after})
 	}
 	if ok || len(r.Retry) == cap(r.Retry) {
@@ -113,9 +113,9 @@ func isBudget(why lb.Reason) bool {
 // OpenAI's API tells it, and the exact time to wait, as OpenAI's clients read it.
 func (ch *charging) limitHeaders(why lb.Reason, wait time.Duration) [][2]string {
 	of := ch.of
-	plan, grant := &of.lease.reservation.plan, &of.lease.reservation.grant
+	plan, grant := &of.Lease.Reservation.Plan, &of.Lease.Reservation.Grant
 	if why == lb.ReasonTenantOverBudget {
-		plan, grant = of.lease.budget.tenant.plan, &of.lease.budget.tenant.grant
+		plan, grant = of.Lease.Budget.tenant.plan, &of.Lease.Budget.tenant.Grant
 	}
 	limits := plan.Budget.Limits[grant.Index]
 	headers := [][2]string{{"retry-after-ms", strconv.FormatInt(wait.Milliseconds(), 10)}}

@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"cmp"
@@ -19,9 +19,9 @@ import (
 type waiting struct {
 	waiters.Waiter
 	of    *basis
-	class *config.Class // nil where no queue is configured
-	// forwarded: by another region, or to the servers of one, so its retries were counted before
-	forwarded bool
+	Class *config.Class // nil where no queue is configured
+	// Forwarded: by another region, or to the servers of one, so its retries were counted before
+	Forwarded bool
 	refusal   lb.Reason     // why it is refused when it may not wait and no endpoint is open
 	attempt   attempt       // by which its retries are known
 	tenant    uint64        // see tenantName; 0 for none
@@ -41,10 +41,10 @@ const claimBytes = 1 << 20
 // not wait, but takes an endpoint that is open: what is typical of all answers says little about one.
 func (w *waiting) prepare(now time.Duration) lb.Reason {
 	of := w.of
-	v, q := of.shared, &of.Config.Queue
+	v, q := of.Shared, &of.Config.Queue
 	of.Traits.Read(of.Gateway)
-	w.class, w.Since, w.refusal = of.Traits.Class(of.Config), cmp.Or(w.Since, now), lb.ReasonAtCapacity
-	w.Scope, w.Config, w.Cluster, w.Context, w.Rank = of.Scope, of.Config, of.Cluster, of.Context, w.class.Rank
+	w.Class, w.Since, w.refusal = of.Traits.Class(of.Config), cmp.Or(w.Since, now), lb.ReasonAtCapacity
+	w.Scope, w.Config, w.Cluster, w.Context, w.Rank = of.Scope, of.Config, of.Cluster, of.Context, w.Class.Rank
 	if q.TenantHeader != "" {
 		w.tenant = learned.TenantName(of.Traits.Value(q.TenantHeader))
 		w.Turn = v.Waiters.Tenants.TurnOf(w.tenant)
@@ -52,7 +52,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	a, work, retries := &w.attempt, &of.Prompt.Work, &of.Cluster.Retries
 	a.name(&of.Traits, of.Prompt.Chain, work.Model.Model, work.Info.TextBytes)
 	a.begin(now, retries)
-	if !w.forwarded &&
+	if !w.Forwarded &&
 		!retries.Allows(now, a.isRetry(now, &of.Traits, retries), q.RetryBudget, of.Cluster.Overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
@@ -71,7 +71,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 		w.refusal = lb.ReasonMaxQueueSizeExceeded
 	default:
 		w.Until = now + most
-		of.lease.reservation.plan.Wait = w.plan(most)
+		of.Lease.Reservation.Plan.Wait = w.plan(most)
 	}
 	return lb.ReasonChosen
 }
@@ -81,7 +81,7 @@ func (w *waiting) plan(most time.Duration) lb.Wait {
 	of := w.of
 	q := &of.Config.Queue
 	return lb.Wait{
-		Max: most, Class: w.class.Class, Tenant: w.Turn, Strict: q.Order == config.Strict, Aging: q.Aging,
+		Max: most, Class: w.Class.Class, Tenant: w.Turn, Strict: q.Order == config.Strict, Aging: q.Aging,
 		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
 		TenantLength: q.TenantLength(), Limits: of.Cluster.CapsOf(of.Config), Place: &w.place,
 	}
@@ -108,28 +108,28 @@ func parseTimeout(text string) (d time.Duration, ok bool) {
 	return max(d, 0), err == nil
 }
 
-// mayWait reports whether the request waits, or has waited, in a queue.
-func (w *waiting) mayWait() bool { return w.of.lease.reservation.plan.Wait.Waits() }
+// MayWait reports whether the request waits, or has waited, in a queue.
+func (w *waiting) MayWait() bool { return w.of.Lease.Reservation.Plan.Wait.Waits() }
 
-// isQueued reports whether the request is in a queue. With Redis it may only wait for an answer.
-func (w *waiting) isQueued() bool {
-	return w.mayWait() && w.of.lease.store.Waits(w.of.lease.reservation.id)
+// IsQueued reports whether the request is in a queue. With Redis it may only wait for an answer.
+func (w *waiting) IsQueued() bool {
+	return w.MayWait() && w.of.Lease.store.Waits(w.of.Lease.Reservation.id)
 }
 
 // ended takes over what the store has answered.
 func (w *waiting) ended(g *lb.Grant, err error) {
 	of := w.of
-	if w.class == nil {
+	if w.Class == nil {
 		return
 	}
-	now := of.lease.now()
-	if w.queued = w.queued || g.Queued; w.queued || err != nil && w.mayWait() {
+	now := of.Lease.Now()
+	if w.queued = w.queued || g.Queued; w.queued || err != nil && w.MayWait() {
 		w.waited = now - w.Since
 	}
 	if err != nil || !w.queued {
 		return
 	}
-	of.lease.grantedAt = now
+	of.Lease.GrantedAt = now
 	if of.Prompt.Chain != nil {
 		of.Prompt.Chain.Planned = now // what it has waited for here is no time of the endpoint
 	}
@@ -138,11 +138,11 @@ func (w *waiting) ended(g *lb.Grant, err error) {
 // refusalOf returns why a request is refused whose store has returned the error, ReasonStoreError if it is not.
 func (w *waiting) refusalOf(err error) lb.Reason {
 	switch {
-	case errors.Is(err, lb.ErrOverBudget) && (w.class == nil || w.refusal == lb.ReasonAtCapacity):
+	case errors.Is(err, lb.ErrOverBudget) && (w.Class == nil || w.refusal == lb.ReasonAtCapacity):
 		return lb.ReasonOverBudget
 	case errors.Is(err, lb.ErrOverBudget):
 		return w.refusal
-	case errors.Is(err, lb.ErrFull) && w.class == nil:
+	case errors.Is(err, lb.ErrFull) && w.Class == nil:
 		return lb.ReasonAtCapacity
 	case errors.Is(err, lb.ErrFull):
 		return w.refusal
@@ -163,17 +163,17 @@ func (w *waiting) heldBytes() int {
 
 // reservedAs notes the reservation with which the request may wait.
 func (w *waiting) reservedAs(l *lease) {
-	w.ID, w.Store, w.Redis = l.reservation.id, l.store, l.redis != nil
-	w.View, w.PlannedAt, w.Over = l.reservation.view, l.plannedAt, false
+	w.ID, w.Store, w.Redis = l.Reservation.id, l.store, l.Redis != nil
+	w.View, w.PlannedAt, w.Over = l.Reservation.view, l.plannedAt, false
 }
 
-// text returns the class and the wait for the access log, "" where no queue is configured.
-func (w *waiting) text() string {
-	if w.class == nil {
+// Text returns the class and the wait for the access log, "" where no queue is configured.
+func (w *waiting) Text() string {
+	if w.Class == nil {
 		return ""
 	}
-	return " class=" + w.class.Name + " wait=" + w.millis() + "ms"
+	return " class=" + w.Class.Name + " wait=" + w.Millis() + "ms"
 }
 
-// millis returns for how long the request has waited, in milliseconds.
-func (w *waiting) millis() string { return strconv.FormatInt(w.waited.Milliseconds(), 10) }
+// Millis returns for how long the request has waited, in milliseconds.
+func (w *waiting) Millis() string { return strconv.FormatInt(w.waited.Milliseconds(), 10) }

@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"slices"
@@ -7,8 +7,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-// serving is who serves a request, and what its answer shows.
-type serving struct{ pl *placement }
+// Serving is who serves a request, and what its answer shows.
+type Serving struct{ Of *Placement }
 
 // followServed moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
@@ -19,38 +19,38 @@ type serving struct{ pl *placement }
 // What the chosen endpoint did is not reported: it may have failed, or have been full and answered 503. So it loses
 // weight, and is ejected only if that continues for long. An address that no endpoint has means nothing: an endpoint
 // with a host name, or with several addresses, may be reached under another one than is listed.
-func (s *serving) followServed() {
-	pl := s.pl
+func (s *Serving) followServed() {
+	pl := s.Of
 	served := s.server()
-	pl.response.Reached = pl.response.Reached || served != ""
-	if s.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
+	pl.Response.Reached = pl.Response.Reached || served != ""
+	if s.misrouted(served) || served == "" || served == pl.Lease.Addr || !pl.Lease.lists(served) {
 		return
 	}
-	v, r := pl.shared, &pl.lease.reservation
+	v, r := pl.Shared, &pl.Lease.Reservation
 	now := v.Clock()
 	had := 0
 	if pl.Config.Shadow {
-		had = r.grant.Cached
+		had = r.Grant.Cached
 	}
 	if !pl.State.Asked {
-		pl.lease.forgetPrompt(had)
+		pl.Lease.forgetPrompt(had)
 	}
-	pl.lease.amend(served, r.plan.AddedTokens(0))
-	pl.lease.moveCharge(served)
+	pl.Lease.amend(served, r.Plan.AddedTokens(0))
+	pl.Lease.moveCharge(served)
 	if !pl.Config.Shadow {
 		v.Stats.Count(stats.Moves, 1)
 		moved := lb.Outcome{}
-		pl.judge.completeOutcome(now, lb.Retried, &moved)
+		pl.Judge.completeOutcome(now, lb.Retried, &moved)
 		pl.policy.Observe(now, moved)
 	}
-	pl.lease.addr = served
+	pl.Lease.Addr = served
 	if !pl.State.Asked { // elsewhere is nothing of what it refers to
-		pl.lease.recordPrompt()
+		pl.Lease.recordPrompt()
 	}
 }
 
 // lists reports whether the address is one of the cluster's endpoints, or the cluster one of those chosen among.
-func (l *lease) lists(addr string) bool { return lists(l.reservation.view, addr) }
+func (l *lease) lists(addr string) bool { return lists(l.Reservation.view, addr) }
 
 // misrouted reports whether another cluster serves the request than the one that it was planned on: a filter behind the
 // plugin has changed the route, or one in front of it whose change Envoy had not looked at yet. The lease is released,
@@ -58,32 +58,32 @@ func (l *lease) lists(addr string) bool { return lists(l.reservation.view, addr)
 //
 // Reading the cluster's name costs a call of the gateway, so it is done only where another endpoint serves than the one
 // at which the lease counts.
-func (s *serving) misrouted(served string) bool {
-	pl := s.pl
-	if served == "" || served == pl.lease.addr {
+func (s *Serving) misrouted(served string) bool {
+	pl := s.Of
+	if served == "" || served == pl.Lease.Addr {
 		return false
 	}
 	if pl.Config.AmongClusters() {
-		if pl.lease.lists(served) {
+		if pl.Lease.lists(served) {
 			return false
 		}
 	} else if cluster := pl.routedTo(); cluster == "" || cluster == pl.Scope {
 		return false
 	}
-	pl.lease.forgetPrompt(0)
-	pl.Metrics.Gone(pl.Cluster, pl.lease.chosen)
-	pl.wait.noteUnserved()
-	pl.release()
-	pl.lease.addr = served
-	pl.shared.Stats.Count(stats.Misrouted, 1)
+	pl.Lease.forgetPrompt(0)
+	pl.Metrics.Gone(pl.Cluster, pl.Lease.Chosen)
+	pl.Wait.noteUnserved()
+	pl.Release()
+	pl.Lease.Addr = served
+	pl.Shared.Stats.Count(stats.Misrouted, 1)
 	return true
 }
 
 // routedTo returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
 // served in its place.
 func (b *basis) routedTo() string {
-	if b.within != nil {
-		return *b.within
+	if b.Within != nil {
+		return *b.Within
 	}
 	return b.Gateway.Cluster()
 }
@@ -91,15 +91,15 @@ func (b *basis) routedTo() string {
 // server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
 // The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
 // endpoint of one of the candidates.
-func (s *serving) server() string {
-	pl := s.pl
+func (s *Serving) server() string {
+	pl := s.Of
 	served := pl.Gateway.ServedBy()
 	if served == "" || !pl.Config.AmongClusters() {
 		return served
 	}
 	in, reported := &pl.Config.Clusters, pl.Gateway.Cluster()
 	holds := func(name string) bool {
-		v := pl.shared
+		v := pl.Shared
 		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.Config), served)
 	}
 	if holds(reported) {

@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"math/bits"

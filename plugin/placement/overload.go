@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"cmp"
@@ -8,17 +8,17 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// answerRefused answers a request that is not placed: with 429, unless configured otherwise. expected is the time in
+// AnswerRefused answers a request that is not placed: with 429, unless configured otherwise. expected is the time in
 // which a request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait.
-func (pl *placement) answerRefused(why lb.Reason, expected time.Duration) {
-	pl.wait.countRefused(why)
-	if pl.wait.class != nil {
-		expected = pl.wait.expected(pl.shared.Clock(), expected)
+func (pl *Placement) AnswerRefused(why lb.Reason, expected time.Duration) {
+	pl.Wait.countRefused(why)
+	if pl.Wait.Class != nil {
+		expected = pl.Wait.expected(pl.Shared.Clock(), expected)
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
 	after := pl.retryAfter(expected)
 	if isBudget(why) {
-		wait := pl.shared.WaitFor(cmp.Or(expected, pl.Config.Overload.RetryAfter, time.Second))
+		wait := pl.Shared.WaitFor(cmp.Or(expected, pl.Config.Overload.RetryAfter, time.Second))
 		headers = append(headers, pl.charge.limitHeaders(why, wait)...)
 		if after > 0 {
 			after = wait
@@ -37,7 +37,7 @@ func (b *basis) retryAfter(expected time.Duration) time.Duration {
 	if configured == 0 || expected <= 0 {
 		return configured
 	}
-	return max(time.Nanosecond, b.shared.Varied(expected))
+	return max(time.Nanosecond, b.Shared.Varied(expected))
 }
 
 // overloadBody returns an error as the APIs of model servers have it.

@@ -1,4 +1,4 @@
-package core
+package placement
 
 import "github.com/warmgate/warmgate/lb"
 
@@ -8,7 +8,7 @@ type claim struct {
 	id         lb.LeaseID // 0 for none
 	inCallback bool       // the request's own callback goes on with the answer
 	done       bool       // it has come
-	grant      lb.Grant
+	Grant      lb.Grant
 	err        error
 }
 
@@ -21,4 +21,4 @@ func (c *claim) during(f func()) (answered bool) {
 }
 
 // answer takes over what the store has answered.
-func (c *claim) answer(g lb.Grant, err error) { c.done, c.grant, c.err = true, g, err }
+func (c *claim) answer(g lb.Grant, err error) { c.done, c.Grant, c.err = true, g, err }

@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"errors"
@@ -14,19 +14,19 @@ import (
 const timedEvery = 16
 
 // reserve has the request counted at its tenant, before the store chooses an endpoint.
-func (pl *placement) reserve() result {
-	v, l := pl.shared, &pl.lease
-	l.store, l.redis = v.Stores.Of(pl.Config)
-	now := l.now()
+func (pl *Placement) reserve() Result {
+	v, l := pl.Shared, &pl.Lease
+	l.store, l.Redis = v.Stores.Of(pl.Config)
+	now := l.Now()
 	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() {
 		now = v.ReadClock()
-		pl.wait.usesQueue()
-		if why := pl.wait.prepare(now); why != lb.ReasonChosen {
-			pl.enter(phaseUncounted)
-			return result{step: stepRefused, why: why}
+		pl.Wait.usesQueue()
+		if why := pl.Wait.prepare(now); why != lb.ReasonChosen {
+			pl.Enter(PhaseUncounted)
+			return Result{Step: Refused, Why: why}
 		}
 	}
-	pl.enter(phaseReserving)
+	pl.Enter(PhaseReserving)
 	l.open(pl.Cluster)
 	return pl.reserveTenant(now)
 }
@@ -34,72 +34,72 @@ func (pl *placement) reserve() result {
 // ask has the store of the lease answer the claim, under its id, with the plan. It reports whether it has at once; else
 // finish runs when it does, unless the request is over then, or the claim has another id. One answer of Redis, or the
 // end of another request, may serve several requests: a panic in one of them must not keep the others from theirs.
-func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() result) bool {
+func (pl *Placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() Result) bool {
 	id := c.id
 	c.done = false
 	return c.during(func() {
-		pl.lease.store.Reserve(now, id, plan, func(g lb.Grant, err error) {
+		pl.Lease.store.Reserve(now, id, plan, func(g lb.Grant, err error) {
 			if c.id != id {
 				return
 			}
-			if c.answer(g, err); !c.inCallback && pl.phase == phaseReserving {
-				pl.shared.RunAs(pl.Context, name, func() { pl.driver.answered(finish()) },
+			if c.answer(g, err); !c.inCallback && pl.Phase == PhaseReserving {
+				pl.Shared.RunAs(pl.Context, name, func() { pl.driver.Answered(finish()) },
 					pl.driver.GrantRecovered)
 			}
 		})
 	})
 }
 
-// submit gives the plan to the store.
-func (pl *placement) submit(now time.Duration) result {
-	v, l := pl.shared, &pl.lease
-	r := &l.reservation
+// Submit gives the plan to the store.
+func (pl *Placement) Submit(now time.Duration) Result {
+	v, l := pl.Shared, &pl.Lease
+	r := &l.Reservation
 	r.id, r.startedAt = v.Stores.NextID(), 0
 	if r.id%timedEvery == 1 {
 		r.startedAt = v.GW.Now()
 	}
-	pl.wait.reservedAs(l)
-	if pl.ask(now, &r.claim, &r.plan, "the answer to a reservation", pl.finishReservation) {
+	pl.Wait.reservedAs(l)
+	if pl.ask(now, &r.claim, &r.Plan, "the answer to a reservation", pl.finishReservation) {
 		return pl.finishReservation()
 	}
-	return result{step: stepAsked, at: now}
+	return Result{Step: Asked, At: now}
 }
 
-// hold has the request wait for the answer of its store, which was asked at the given time.
-func (pl *placement) hold(now time.Duration) result {
-	v, l := pl.shared, &pl.lease
-	if l.redis != nil {
+// Hold has the request wait for the answer of its store, which was asked at the given time.
+func (pl *Placement) Hold(now time.Duration) Result {
+	v, l := pl.Shared, &pl.Lease
+	if l.Redis != nil {
 		v.WakeAt(now, now+pl.Config.ReserveTimeout)
 	}
-	if pl.wait.mayWait() {
+	if pl.Wait.MayWait() {
 		v.WakeAt(now, now+lb.PollPeriod)
-		w := &pl.wait
+		w := &pl.Wait
 		// it may be granted what others have left
-		if l.reservation.during(func() { v.Waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
+		if l.Reservation.during(func() { v.Waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
 			return pl.finishReservation()
 		}
 	}
-	return result{step: stepWaits}
+	return Result{Step: Waits}
 }
 
 // finishReservation goes on with a request whose store has answered.
-func (pl *placement) finishReservation() result {
-	v, l := pl.shared, &pl.lease
-	r := &l.reservation
-	v.Waiters.Remove(&pl.wait.Waiter)
-	if r.startedAt > 0 && !r.grant.Queued {
+func (pl *Placement) finishReservation() Result {
+	v, l := pl.Shared, &pl.Lease
+	r := &l.Reservation
+	v.Waiters.Remove(&pl.Wait.Waiter)
+	if r.startedAt > 0 && !r.Grant.Queued {
 		v.Stats.Reserved(v.GW.Now() - r.startedAt)
 	}
-	pl.wait.ended(&r.grant, r.err)
+	pl.Wait.ended(&r.Grant, r.err)
 	if r.err != nil {
 		if isFullOrLate(r.err) {
-			return result{step: stepNoRoom}
+			return Result{Step: NoRoom}
 		}
-		return pl.giveUp()
+		return pl.GiveUp()
 	}
-	addr := r.plan.Candidates[r.grant.Index].Addr
+	addr := r.Plan.Candidates[r.Grant.Index].Addr
 	gone := !pl.Config.Shadow && l.isGone(addr, pl.Config, v.Views)
-	if gone && r.grant.Queued {
+	if gone && r.Grant.Queued {
 		pl.undoGrant(addr)
 		return pl.reserveAgain()
 	}
@@ -115,82 +115,82 @@ func isFullOrLate(err error) bool {
 		errors.Is(err, lb.ErrHopeless)
 }
 
-// giveUp ends a reservation that the store has not granted.
-func (pl *placement) giveUp() result {
-	r := &pl.lease.reservation
+// GiveUp ends a reservation that the store has not granted.
+func (pl *Placement) GiveUp() Result {
+	r := &pl.Lease.Reservation
 	pl.closeLease()
-	if why := pl.wait.refusalOf(r.err); why != lb.ReasonStoreError {
-		return pl.refusedAsFull(why, r.grant.Expected)
+	if why := pl.Wait.refusalOf(r.err); why != lb.ReasonStoreError {
+		return pl.refusedAsFull(why, r.Grant.Expected)
 	}
-	return result{step: stepLeft, why: lb.ReasonStoreError}
+	return Result{Step: Left, Why: lb.ReasonStoreError}
 }
 
 // refusedAsFull refuses a request for which there is no room: the cluster is overloaded.
-func (pl *placement) refusedAsFull(why lb.Reason, expected time.Duration) result {
+func (pl *Placement) refusedAsFull(why lb.Reason, expected time.Duration) Result {
 	if !pl.Config.Shadow {
-		pl.Cluster.Queue.RefusedAt = pl.shared.Clock()
+		pl.Cluster.Queue.RefusedAt = pl.Shared.Clock()
 	}
-	return result{step: stepRefused, why: why, expected: expected}
+	return Result{Step: Refused, Why: why, Expected: expected}
 }
 
 // leased counts a request at an endpoint, which may be gone by now.
-func (pl *placement) leased(addr string, gone bool) result {
-	l := &pl.lease
-	r := &l.reservation
-	pl.enter(phaseLeased)
-	l.load, l.tokens = r.grant.Load.Requests, r.plan.AddedTokens(r.grant.Cached)
+func (pl *Placement) leased(addr string, gone bool) Result {
+	l := &pl.Lease
+	r := &l.Reservation
+	pl.Enter(PhaseLeased)
+	l.Load, l.Tokens = r.Grant.Load.Requests, r.Plan.AddedTokens(r.Grant.Cached)
 	if pl.Prompt.Chain != nil && !pl.Prompt.Chain.Uncached {
-		pl.Prompt.Chain.Cached = r.plan.Prefix.Fraction(r.grant.Cached)
+		pl.Prompt.Chain.Cached = r.Plan.Prefix.Fraction(r.Grant.Cached)
 	}
-	l.chosen, l.addr = addr, addr
+	l.Chosen, l.Addr = addr, addr
 	l.charged(addr)
 	if gone {
-		pl.release()
-		return result{step: stepLeft, why: pl.noneHealthy()}
+		pl.Release()
+		return Result{Step: Left, Why: pl.noneHealthy()}
 	}
-	return result{step: stepPlaced}
+	return Result{Step: Placed}
 }
 
-// abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
+// AbandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
 // store grant it still, is released. It returns the reason to count.
-func (pl *placement) abandonReservation() lb.Reason {
-	why := pl.lease.reservation.reason
+func (pl *Placement) AbandonReservation() lb.Reason {
+	why := pl.Lease.Reservation.Reason
 	switch {
-	case pl.phase == phaseListing:
-		pl.enter(phaseUncounted)
-	case pl.wait.isQueued():
+	case pl.Phase == PhaseListing:
+		pl.Enter(PhaseUncounted)
+	case pl.Wait.IsQueued():
 		why = lb.ReasonLeftQueue
-		pl.wait.countLeft()
+		pl.Wait.countLeft()
 	}
-	pl.release()
+	pl.Release()
 	return why
 }
 
-// release ends the lease, if there is or may be one.
-func (pl *placement) release() {
-	if pl.phase == phaseLeased || pl.phase == phaseReserving {
-		now := pl.lease.now()
+// Release ends the lease, if there is or may be one.
+func (pl *Placement) Release() {
+	if pl.Phase == PhaseLeased || pl.Phase == PhaseReserving {
+		now := pl.Lease.Now()
 		pl.closeLease()
-		if id := pl.lease.reservation.id; id != 0 { // else it was not counted beyond its tenant
-			pl.lease.store.Release(now, id)
+		if id := pl.Lease.Reservation.id; id != 0 { // else it was not counted beyond its tenant
+			pl.Lease.store.Release(now, id)
 		}
 	}
 }
 
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
-func (pl *placement) closeLease() {
-	pl.enter(phaseUncounted)
+func (pl *Placement) closeLease() {
+	pl.Enter(PhaseUncounted)
 	pl.Body.Forget(&pl.Prompt.Work)
-	pl.shared.Waiters.Remove(&pl.wait.Waiter)
-	pl.lease.giveBack(&pl.lease.budget.target)
-	pl.lease.endTenant()
-	pl.lease.close()
+	pl.Shared.Waiters.Remove(&pl.Wait.Waiter)
+	pl.Lease.giveBack(&pl.Lease.Budget.Target)
+	pl.Lease.endTenant()
+	pl.Lease.close()
 }
 
-// others returns where retries of the request may be sent.
-func (b *basis) others() []string {
-	r := &b.lease.reservation
-	return others(&r.plan, r.grant.Index)
+// Others returns where retries of the request may be sent.
+func (b *basis) Others() []string {
+	r := &b.Lease.Reservation
+	return others(&r.Plan, r.Grant.Index)
 }
 
 // others returns where retries may be sent: the candidates after the chosen one, so that not all are sent to the same,

@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"strconv"
@@ -11,7 +11,7 @@ import (
 
 // budgetUse is what a request was charged, and to whom.
 type budgetUse struct {
-	target charge
+	Target charge
 	tenant tenantLease
 	known  bool // the answer has said what was used
 }
@@ -26,62 +26,62 @@ type tenantLease struct {
 // charge is what a request was charged to one budget. The zero value: nothing.
 type charge struct {
 	id          lb.LeaseID
-	scope, addr string
-	tokens      int64
+	scope, Addr string
+	Tokens      int64
 }
 
-// text returns how many tokens the target was charged, for the access log, "" without a budget.
-func (b *budgetUse) text() string {
-	if b.target.addr == "" {
+// Text returns how many tokens the target was charged, for the access log, "" without a budget.
+func (b *budgetUse) Text() string {
+	if b.Target.Addr == "" {
 		return ""
 	}
-	return " charged=" + strconv.FormatInt(b.target.tokens, 10)
+	return " charged=" + strconv.FormatInt(b.Target.Tokens, 10)
 }
 
 // settle corrects a charge to the tokens that were used.
 func (l *lease) settle(c *charge, used int64) {
-	if delta := used - c.tokens; delta != 0 && c.addr != "" {
-		c.tokens = used
-		l.store.Settle(l.now(), c.id, c.addr, delta, 0)
+	if delta := used - c.Tokens; delta != 0 && c.Addr != "" {
+		c.Tokens = used
+		l.store.Settle(l.Now(), c.id, c.Addr, delta, 0)
 	}
 }
 
 // giveBack gives back a charge with its place among the requests a minute: the target has never seen the request.
 func (l *lease) giveBack(c *charge) {
-	if c.addr != "" {
-		l.store.Settle(l.now(), c.id, c.addr, -c.tokens, -1)
+	if c.Addr != "" {
+		l.store.Settle(l.Now(), c.id, c.Addr, -c.Tokens, -1)
 	}
 	*c = charge{}
 }
 
 // charged notes that the target was charged with the grant.
 func (l *lease) charged(addr string) {
-	if r := &l.reservation; r.plan.HasBudget() {
-		l.budget.target = charge{r.id, r.plan.Scope, addr, r.plan.Budget.Tokens}
+	if r := &l.Reservation; r.Plan.HasBudget() {
+		l.Budget.Target = charge{r.id, r.Plan.Scope, addr, r.Plan.Budget.Tokens}
 	}
 }
 
 // moveCharge charges another target than the one before, which serves the request in its place.
 func (l *lease) moveCharge(addr string) {
-	c := l.budget.target
-	if c.addr == "" {
+	c := l.Budget.Target
+	if c.Addr == "" {
 		return
 	}
-	l.giveBack(&l.budget.target)
-	l.store.Settle(l.now(), c.id, addr, c.tokens, 1)
-	l.budget.target, l.budget.target.addr = c, addr
+	l.giveBack(&l.Budget.Target)
+	l.store.Settle(l.Now(), c.id, addr, c.Tokens, 1)
+	l.Budget.Target, l.Budget.Target.Addr = c, addr
 }
 
 // estimatedAgain corrects the charges of a request that was estimated before its body had come.
 func (l *lease) estimatedAgain(tokens int64) {
-	l.settle(&l.budget.target, tokens)
-	l.settle(&l.budget.tenant.charge, tokens)
+	l.settle(&l.Budget.Target, tokens)
+	l.settle(&l.Budget.tenant.charge, tokens)
 }
 
 // used corrects the charges by the usage in an answer.
 func (l *lease) used(tokens int64) {
-	if l.budget.target.addr != "" {
-		l.budget.known = true
+	if l.Budget.Target.Addr != "" {
+		l.Budget.known = true
 		l.estimatedAgain(tokens)
 	}
 }
@@ -89,7 +89,7 @@ func (l *lease) used(tokens int64) {
 // dropCharges ends the charges of a request on which no model can have worked. unseen: nor has its server got it; else
 // it counts as one request, there and for its tenant.
 func (l *lease) dropCharges(unseen bool) {
-	for _, c := range [2]*charge{&l.budget.target, &l.budget.tenant.charge} {
+	for _, c := range [2]*charge{&l.Budget.Target, &l.Budget.tenant.charge} {
 		if !unseen {
 			l.settle(c, 0)
 			*c = charge{}
@@ -100,12 +100,12 @@ func (l *lease) dropCharges(unseen bool) {
 
 // endTenant releases the request's lease at its tenant. What it was charged is given back unless it is settled.
 func (l *lease) endTenant() {
-	t := &l.budget.tenant
+	t := &l.Budget.tenant
 	if t.id == 0 {
 		return
 	}
 	id := t.id
 	t.id = 0
 	l.giveBack(&t.charge)
-	l.store.Release(l.now(), id)
+	l.store.Release(l.Now(), id)
 }
