@@ -37,7 +37,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.Config, pl.Scope = c, scope
 	pl.Start(&s.plugin.vm.Shared, &s.Request, s.plugin, pl)
 	pl.steer.of, pl.serving.Of = &pl.Placement, &pl.Placement
-	pl.region.pl, pl.region.regions = &pl.Placement, s.plugin.vm.regions
+	pl.region = newForwarding(&pl.Placement, s.plugin.vm.regions)
 	pl.decision = decision{of: &pl.Placement, away: &pl.region}
 	return pl
 }

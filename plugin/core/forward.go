@@ -34,6 +34,11 @@ type forwarding struct {
 	returns  int // how often it has come back from adopted servers
 }
 
+// newForwarding returns what other regions, as the VM knows them, have to do with a placement.
+func newForwarding(of *placement.Placement, known *regions.Regions) forwarding {
+	return forwarding{pl: of, regions: known}
+}
+
 // leaving is where a request goes that other regions may have room for.
 type leaving int
 
