@@ -32,7 +32,7 @@ func (s *Stream) headersCame(end bool) host.Action {
 	if a, answered := s.meetProbe(); answered {
 		return a
 	}
-	pl.region.meet(s.plugin.set)
+	pl.region.Meet(s.plugin.set)
 	pl.Scope = s.match()
 	switch {
 	case pl.Config == nil:
@@ -108,7 +108,7 @@ func (s *Stream) scopeOf(cluster string) string {
 	case pl.Config.AmongClusters():
 		return views.ClustersScope + s.Gateway.Route()
 	case pl.Config.Regions.Enabled():
-		return pl.region.homeScope(s.plugin.set, cluster)
+		return pl.region.HomeScope(s.plugin.set, cluster)
 	case cluster == "":
 		return s.Gateway.Cluster()
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/forward"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/placement"
 )
@@ -21,9 +22,9 @@ type choice struct {
 	stream *Stream
 	plugin *Plugin
 
-	region  forwarding        // to or from another region
-	steer   steering          // where it is sent
-	serving placement.Serving // who serves it, and what the answer shows
+	region  forward.Forwarding // to or from another region
+	steer   steering           // where it is sent
+	serving placement.Serving  // who serves it, and what the answer shows
 
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
@@ -37,7 +38,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.Config, pl.Scope = c, scope
 	pl.Start(&s.plugin.vm.Shared, &s.Request, s.plugin, pl)
 	pl.steer.of, pl.serving.Of = &pl.Placement, &pl.Placement
-	pl.region = newForwarding(&pl.Placement, s.plugin.vm.regions)
+	pl.region = forward.New(&pl.Placement, s.plugin.vm.regions)
 	pl.decision = decision{of: &pl.Placement, away: &pl.region}
 	return pl
 }
@@ -85,15 +86,15 @@ func (pl *choice) act(r placement.Result) host.Action {
 }
 
 // elsewhere sends a request to another region that is better there, or for which there is nothing here.
-func (pl *choice) elsewhere(r placement.Result) leaving {
+func (pl *choice) elsewhere(r placement.Result) forward.Leaving {
 	switch {
 	case r.Step == placement.Ready:
-		return pl.region.forwardBack()
+		return pl.region.ForwardBack()
 	case r.Step == placement.NoRoom, r.Step == placement.Asked && pl.Wait.IsQueued(),
 		r.Why == lb.ReasonNoHealthyEndpoint:
-		return pl.region.forward()
+		return pl.region.Forward()
 	}
-	return stays
+	return forward.Stays
 }
 
 // send sends a request to what was chosen for it.
@@ -147,8 +148,8 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 		return pl.leaveAdopted()
 	}
 	pl.steer.leaveToGateway()
-	if pl.region.left() && !pl.isAdopted() {
-		pl.region.recall()
+	if pl.region.Left() && !pl.isAdopted() {
+		pl.region.Recall()
 	}
 	pl.decided(reason)
 	return host.Proceed
@@ -203,7 +204,7 @@ func (pl *choice) Answered(r placement.Result) { pl.goOn(pl.act(r)) }
 
 // GoElsewhere sends a request that waits to another region, if one has room.
 func (pl *choice) GoElsewhere() {
-	if a, left := pl.leave(pl.region.forward()); left {
+	if a, left := pl.leave(pl.region.Forward()); left {
 		pl.goOn(a)
 	}
 }

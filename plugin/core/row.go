@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/forward"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/request"
 )
@@ -90,13 +91,13 @@ func (pl *choice) readingOf(seen *seen) lb.Reason {
 }
 
 // leave has a request go on that other regions may have room for, to where that is. It reports whether it leaves.
-func (pl *choice) leave(away leaving) (a host.Action, left bool) {
+func (pl *choice) leave(away forward.Leaving) (a host.Action, left bool) {
 	switch away {
-	case toGateways:
+	case forward.ToGateways:
 		pl.Wait.CountPlaced()
 		pl.decided(lb.ReasonForwarded)
 		return host.Proceed, true
-	case toServers:
+	case forward.ToServers:
 		return pl.adopt(), true
 	}
 	return host.Stop, false
@@ -108,12 +109,12 @@ func (pl *choice) adopt() host.Action {
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
 	}
-	in := newChoice(pl.stream, pl, pl.Config, pl.region.servers())
+	in := newChoice(pl.stream, pl, pl.Config, pl.region.Servers())
 	pl.inside, in.Within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
 	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
 	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
 	in.State.TakeOver(&pl.State)
-	in.region.joinServers(&pl.region)
+	in.region.JoinServers(&pl.region)
 	of := &pl.Prompt.Work
 	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
 	in.WaitedAs(&pl.Placement)
@@ -132,9 +133,9 @@ func (pl *choice) leaveAdopted() host.Action {
 	o := pl.outer
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
 	pl.end()
-	o.region.comeHome()
+	o.region.ComeHome()
 	return o.act(o.TakeUp(&pl.Placement))
 }
 
 // isAdopted reports whether this is the choice of an adopted server.
-func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.left() }
+func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.Left() }
