@@ -30,9 +30,9 @@ const (
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/parts", "plugin/process",
-	"plugin/ratelimit", "plugin/regions", "plugin/request", "plugin/response", "plugin/stats", "plugin/stores",
-	"plugin/views", "plugin/waiters", "redisclient",
+	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/parts",
+	"plugin/placement", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request", "plugin/response",
+	"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", "redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -41,9 +41,9 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
-	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/gauges", "plugin/host",
-	"plugin/learned", "plugin/parts", "plugin/regions", "plugin/request", "plugin/response", "plugin/stats",
-	"plugin/stores", "plugin/views", "plugin/waiters",
+	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/forward", "plugin/gauges",
+	"plugin/host", "plugin/learned", "plugin/parts", "plugin/placement", "plugin/regions", "plugin/request",
+	"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters",
 }
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
@@ -114,10 +114,10 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "lb/region",
-		"plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints", "plugin/engines", "plugin/gauges",
-		"plugin/host", "plugin/learned", "plugin/parts", "plugin/process", "plugin/ratelimit", "plugin/regions",
-		"plugin/request", "plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
+		"internal/statname", "internal/wire", "lb", "plugin/admission", "plugin/clusters", "plugin/config",
+		"plugin/endpoints", "plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/parts",
+		"plugin/placement", "plugin/process", "plugin/regions", "plugin/request", "plugin/response", "plugin/stats",
+		"plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
@@ -127,6 +127,10 @@ var mayImport = map[string][]string{
 		"internal/order", "internal/statname", "internal/wire", "lb", "lb/engines", "lb/models", "lb/prompt",
 		"lb/push", "metrics", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process",
 		"plugin/stats", xxhash,
+	},
+	"plugin/forward": {
+		"internal/statname", "lb", "lb/region", "plugin/config", "plugin/placement", "plugin/regions",
+		"plugin/response", "plugin/stats",
 	},
 	"plugin/gauges": {
 		"lb", "lb/policy", "plugin/clusters", "plugin/config", "plugin/host", "plugin/stats", "plugin/stores",
@@ -141,6 +145,11 @@ var mayImport = map[string][]string{
 	"plugin/parts": {
 		"plugin/clusters", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/request", "plugin/stores",
 		"plugin/views", "plugin/waiters",
+	},
+	"plugin/placement": {
+		"internal/statname", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "plugin/clusters",
+		"plugin/config", "plugin/host", "plugin/learned", "plugin/parts", "plugin/ratelimit", "plugin/request",
+		"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
 	"plugin/process/processtest": {"lb"},
@@ -181,7 +190,8 @@ var mayImport = map[string][]string{
 var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/gauges", "plugin/parts", "plugin/process", "plugin/regions", "plugin/request",
+	"plugin/engines", "plugin/gauges", "plugin/parts", "plugin/placement", "plugin/process", "plugin/regions",
+	"plugin/request",
 	"plugin/response", "plugin/stores", "plugin/views", "plugin/waiters", "redisclient",
 }
 

@@ -47,7 +47,7 @@ func (d *fakeDriver) behave(b behaving, number int) (tokens int64, headers map[s
 		q.Frames = []string{promptBody(number)}
 	}
 	c := d.client(0, q)
-	tokens = c.core.first.lease.tokens
+	tokens = c.core.first.Lease.Tokens
 	d.advance(b.after)
 	text, plain := strings.CutPrefix(b.answer, plainText)
 	if plain {

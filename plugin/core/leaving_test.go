@@ -153,7 +153,7 @@ func TestWaitIsNotBlamedOnTheEndpoint(t *testing.T) {
 	d.advance(time.Second)
 	from := d.endedBy("downstream_remote_disconnect")
 	d.effective = from
-	v := (&response.State{Reached: true}).Verdict(d.now, c.core.first.sentAt(), &c.core.Body, from)
+	v := (&response.State{Reached: true}).Verdict(d.now, c.core.first.SentAt(), &c.core.Body, from)
 	d.effective = nil
 	if v != lb.Neutral {
 		t.Errorf("verdict %v after a second at the endpoint", v)
