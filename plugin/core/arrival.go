@@ -32,7 +32,7 @@ func (s *Stream) headersCame(end bool) host.Action {
 	if a, answered := s.meetProbe(); answered {
 		return a
 	}
-	pl.region.meet(s.plugin.Set)
+	pl.region.Meet(s.plugin.Set)
 	pl.Scope = s.match()
 	switch {
 	case pl.Config == nil:
@@ -108,7 +108,7 @@ func (s *Stream) scopeOf(cluster string) string {
 	case pl.Config.AmongClusters():
 		return views.ClustersScope + s.Gateway.Route()
 	case pl.Config.Regions.Enabled():
-		return pl.region.homeScope(s.plugin.Set, cluster)
+		return pl.region.HomeScope(s.plugin.Set, cluster)
 	case cluster == "":
 		return s.Gateway.Cluster()
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/forward"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/vm"
@@ -22,9 +23,9 @@ type choice struct {
 	stream *Stream
 	plugin *vm.Plugin
 
-	region  forwarding        // to or from another region
-	steer   steering          // where it is sent
-	serving placement.Serving // who serves it, and what the answer shows
+	region  forward.Forwarding // to or from another region
+	steer   steering           // where it is sent
+	serving placement.Serving  // who serves it, and what the answer shows
 
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
@@ -38,7 +39,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.Config, pl.Scope = c, scope
 	pl.Start(&s.plugin.VM.Shared, &s.Request, s.plugin, pl)
 	pl.steer.of, pl.serving.Of = &pl.Placement, &pl.Placement
-	pl.region.pl, pl.region.regions = &pl.Placement, s.plugin.VM.Regions
+	pl.region = forward.New(&pl.Placement, s.plugin.VM.Regions)
 	pl.decision = decision{of: &pl.Placement, away: &pl.region}
 	return pl
 }
@@ -86,15 +87,15 @@ func (pl *choice) act(r placement.Result) host.Action {
 }
 
 // elsewhere sends a request to another region that is better there, or for which there is nothing here.
-func (pl *choice) elsewhere(r placement.Result) leaving {
+func (pl *choice) elsewhere(r placement.Result) forward.Leaving {
 	switch {
 	case r.Step == placement.Ready:
-		return pl.region.forwardBack()
+		return pl.region.ForwardBack()
 	case r.Step == placement.NoRoom, r.Step == placement.Asked && pl.Wait.IsQueued(),
 		r.Why == lb.ReasonNoHealthyEndpoint:
-		return pl.region.forward()
+		return pl.region.Forward()
 	}
-	return stays
+	return forward.Stays
 }
 
 // send sends a request to what was chosen for it.
@@ -148,8 +149,8 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 		return pl.leaveAdopted()
 	}
 	pl.steer.leaveToGateway()
-	if pl.region.to != "" && !pl.isAdopted() {
-		pl.region.recall()
+	if pl.region.Left() && !pl.isAdopted() {
+		pl.region.Recall()
 	}
 	pl.decided(reason)
 	return host.Proceed
@@ -204,7 +205,7 @@ func (pl *choice) Answered(r placement.Result) { pl.goOn(pl.act(r)) }
 
 // GoElsewhere sends a request that waits to another region, if one has room.
 func (pl *choice) GoElsewhere() {
-	if a, left := pl.leave(pl.region.forward()); left {
+	if a, left := pl.leave(pl.region.Forward()); left {
 		pl.goOn(a)
 	}
 }

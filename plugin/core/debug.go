@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/forward"
 	"github.com/warmgate/warmgate/plugin/placement"
 )
 
@@ -13,7 +14,7 @@ import (
 // decision is under which reason a request is counted, and the texts that explain it.
 type decision struct {
 	of      *placement.Placement
-	away    *forwarding // what other regions have to do with that
+	away    *forward.Forwarding // what other regions have to do with that
 	reason  lb.Reason
 	settled bool // the request is counted under it
 }
@@ -30,10 +31,10 @@ func (d *decision) setDebugHeaders() {
 		pl.Gateway.SetResponseHeader("x-warmgate-wait-ms", w.Millis())
 	}
 	switch {
-	case d.away.returned:
+	case d.away.Returned:
 		pl.Gateway.SetResponseHeader("x-warmgate-host", pl.Lease.Addr)
-	case d.away.to != "":
-		pl.Gateway.SetResponseHeader("x-warmgate-region", d.away.to)
+	case d.away.To != "":
+		pl.Gateway.SetResponseHeader("x-warmgate-region", d.away.To)
 	}
 	if pl.Lease.Chosen == "" {
 		return
@@ -63,10 +64,10 @@ func (d *decision) describe() string {
 		return describe("cluster=", l.Chosen, d.reason, l.Load) + pl.Session.Text() + l.Budget.Text()
 	}
 	host := l.Chosen
-	if d.away.returned {
+	if d.away.Returned {
 		host = l.Addr
 	}
-	return describe("host=", host, d.reason, l.Load) + pl.Session.Text() + l.Budget.Text() + d.away.text()
+	return describe("host=", host, d.reason, l.Load) + pl.Session.Text() + l.Budget.Text() + d.away.Text()
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {

@@ -22,7 +22,7 @@ func (pl *choice) answerBegins(end bool) {
 	if pl.Phase == placement.PhaseListing || pl.Phase == placement.PhaseReserving {
 		pl.decided(pl.AbandonReservation())
 	}
-	if pl.region.followForwarded() {
+	if pl.region.Follow() {
 		pl.SetNote(pl.describe() + pl.Wait.Text())
 	}
 	if pl.Phase == placement.PhaseLeased {
@@ -47,7 +47,7 @@ func (pl *choice) end() {
 		pl.decided(pl.AbandonReservation())
 	}
 	if pl.Phase == placement.PhaseUncounted && pl.Response.Status == 0 {
-		pl.region.forwardFailed() // unless its client has left
+		pl.region.Failed() // unless its client has left
 	}
 	pl.serving.End()
 }

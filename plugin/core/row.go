@@ -1,11 +1,10 @@
 package core
 
 import (
-	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/forward"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/request"
-	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
@@ -92,13 +91,13 @@ func (pl *choice) readingOf(seen *seen) lb.Reason {
 }
 
 // leave has a request go on that other regions may have room for, to where that is. It reports whether it leaves.
-func (pl *choice) leave(away leaving) (a host.Action, left bool) {
+func (pl *choice) leave(away forward.Leaving) (a host.Action, left bool) {
 	switch away {
-	case toGateways:
+	case forward.ToGateways:
 		pl.Wait.CountPlaced()
 		pl.decided(lb.ReasonForwarded)
 		return host.Proceed, true
-	case toServers:
+	case forward.ToServers:
 		return pl.adopt(), true
 	}
 	return host.Stop, false
@@ -106,18 +105,16 @@ func (pl *choice) leave(away leaving) (a host.Action, left bool) {
 
 // adopt has an adopted server chosen for the request, which is routed there by now.
 func (pl *choice) adopt() host.Action {
-	to := &pl.Config.Regions.Peers[pl.region.peer]
 	reason := pl.Lease.Reservation.Reason
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
 	}
-	in := newChoice(pl.stream, pl, pl.Config, to.Adopt)
+	in := newChoice(pl.stream, pl, pl.Config, pl.region.Servers())
 	pl.inside, in.Within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
 	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
 	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
 	in.State.TakeOver(&pl.State)
-	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
-	in.Wait.Forwarded = true
+	in.region.JoinServers(&pl.region)
 	of := &pl.Prompt.Work
 	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
 	in.WaitedAs(&pl.Placement)
@@ -126,7 +123,6 @@ func (pl *choice) adopt() host.Action {
 		in.Prompt.Chain = &chain
 	}
 	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
-	pl.plugin.VM.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", pl.region.why.String()), 1)
 	return in.decide(max(pl.seen.size, pl.Body.Received), pl.seen.ended || pl.Body.EndedAt > 0, reason)
 }
 
@@ -137,9 +133,9 @@ func (pl *choice) leaveAdopted() host.Action {
 	o := pl.outer
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
 	pl.end()
-	o.region.comeHome()
+	o.region.ComeHome()
 	return o.act(o.TakeUp(&pl.Placement))
 }
 
 // isAdopted reports whether this is the choice of an adopted server.
-func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.to != "" }
+func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.Left() }

@@ -1,4 +1,7 @@
-package core
+// Package forward is what other regions have to do with a request: which one has forwarded it, which one it is sent to
+// in place of an endpoint here, and what has become of that. It knows the request's placement, and nothing of what acts
+// on what it returns.
+package forward
 
 import (
 	"cmp"
@@ -15,37 +18,42 @@ import (
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-// forwarding is what other regions have to do with a placement: meet is called when the request comes, forward and
+// Forwarding is what other regions have to do with a placement: meet is called when the request comes, forward and
 // forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an answer or none.
-type forwarding struct {
+type Forwarding struct {
 	regions *regions.Regions // what the VM knows of them
 	pl      *placement.Placement
 	from    string // region that has signed its hop, "" for a client's request
-	to      string // region that it was forwarded to, "" for one that is served here
+	To      string // region that it was forwarded to, "" for one that is served here
 	peer    int    // which of those configured that is
-	away    leaving
+	away    Leaving
 	why     region.Reason
 	had     int // blocks of its prompt that had been forwarded there before
 	// when it was forwarded, and whether it is noted what has become of that
 	sentAt time.Duration
 	ended  bool
 	// a retry of the gateway was served at home
-	returned bool
+	Returned bool
 	returns  int // how often it has come back from adopted servers
 }
 
-// leaving is where a request goes that other regions may have room for.
-type leaving int
+// New returns what other regions, as the VM knows them, have to do with a placement.
+func New(of *placement.Placement, known *regions.Regions) Forwarding {
+	return Forwarding{pl: of, regions: known}
+}
+
+// Leaving is where a request goes that other regions may have room for.
+type Leaving int
 
 const (
-	stays      leaving = iota
-	toGateways         // of another region, which choose a server
-	toServers          // of another region: one of them is still to be chosen, here
+	Stays      Leaving = iota
+	ToGateways         // of another region, which choose a server
+	ToServers          // of another region: one of them is still to be chosen, here
 )
 
-// meet takes in which region has forwarded the request, where regions are configured. What clients send in the header
+// Meet takes in which region has forwarded the request, where regions are configured. What clients send in the header
 // never decides.
-func (f *forwarding) meet(set *config.Set) {
+func (f *Forwarding) Meet(set *config.Set) {
 	pl := f.pl
 	homes := set.Regions()
 	if len(homes) == 0 {
@@ -59,7 +67,7 @@ func (f *forwarding) meet(set *config.Set) {
 }
 
 // meetHop finds out which region has forwarded the request, if one has.
-func (f *forwarding) meetHop(homes []*config.Config, hop string) {
+func (f *Forwarding) meetHop(homes []*config.Config, hop string) {
 	pl := f.pl
 	v := pl.Shared
 	from := f.regions.Hop(homes, hop, f.hopSubject())
@@ -77,14 +85,14 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 }
 
 // hopSubject is what both gateways see of a forwarded request.
-func (f *forwarding) hopSubject() string {
+func (f *Forwarding) hopSubject() string {
 	return f.pl.Traits.Value(":method") + " " + f.pl.Traits.Value(":path")
 }
 
-// homeScope routes a request to this region's own servers, and returns their cluster: unless the route, which has led
+// HomeScope routes a request to this region's own servers, and returns their cluster: unless the route, which has led
 // to the given cluster if that is known, leads to one by which the plugin makes calls. What another region has
 // forwarded may have come with the name of a peer's cluster in the header, and gateways go on reporting that.
-func (f *forwarding) homeScope(set *config.Set, cluster string) string {
+func (f *Forwarding) HomeScope(set *config.Set, cluster string) string {
 	pl := f.pl
 	if cluster == "" {
 		cluster = pl.Gateway.Cluster()
@@ -97,17 +105,17 @@ func (f *forwarding) homeScope(set *config.Set, cluster string) string {
 }
 
 // goHome routes the request to this region's own servers.
-func (f *forwarding) goHome() {
+func (f *Forwarding) goHome() {
 	f.pl.Gateway.SetCluster(f.pl.Config.Regions.Header, f.pl.Config.Regions.Cluster)
 }
 
-// forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
+// Forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
 // room: to its gateways, or to its servers where those are adopted. While a request has patience, it waits for where
 // most of its prompt is.
-func (f *forwarding) forward() leaving {
+func (f *Forwarding) Forward() Leaving {
 	pl := f.pl
 	if !f.mayLeave() {
-		return stays
+		return Stays
 	}
 	plan, prompt, home := &pl.Lease.Reservation.Plan, f.promptToForward(), -1
 	if pl.Wait.IsQueued() && pl.Lease.Now()-pl.Wait.Since < plan.Wait.Patience {
@@ -120,35 +128,35 @@ func (f *forwarding) forward() leaving {
 // although an endpoint here may be open. It is to outweigh the way, and what the servers here have to evict.
 const muchMore = 0.25
 
-// forwardBack sends the request to the region that has its prompt, with cached_first, if that has room and the
+// ForwardBack sends the request to the region that has its prompt, with cached_first, if that has room and the
 // endpoints here have much less of it. What endpoints have in Redis is not known here.
-func (f *forwarding) forwardBack() leaving {
+func (f *Forwarding) ForwardBack() Leaving {
 	pl := f.pl
 	if !pl.Config.Regions.CachedFirst || pl.Lease.Redis != nil || !f.mayLeave() {
-		return stays
+		return Stays
 	}
 	plan, prompt := &pl.Lease.Reservation.Plan, f.promptToForward()
 	matched := f.regions.Of(pl.Config).Matched(pl.Lease.Now(), &prompt)
 	longest := slices.Max(append(matched, 0))
 	if prompt.Fraction(longest) < muchMore {
-		return stays
+		return Stays
 	}
 	here := pl.Shared.Stores.Local.LongestMatch(pl.Lease.Now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
-		return stays
+		return Stays
 	}
 	return f.forwardBy(&prompt, matched, longest)
 }
 
 // mayLeave reports whether the request may be forwarded.
-func (f *forwarding) mayLeave() bool {
+func (f *Forwarding) mayLeave() bool {
 	pl := f.pl
-	away := f.from != "" || f.to != "" || f.returns >= maxReturns
+	away := f.from != "" || f.To != "" || f.returns >= maxReturns
 	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !away && pl.Phase < placement.PhaseLeased
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
-func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leaving {
+func (f *Forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) Leaving {
 	pl := f.pl
 	rules, r := &pl.Config.Regions, &pl.Lease.Reservation
 	h, now := f.regions.Of(pl.Config), pl.Lease.Now()
@@ -162,20 +170,24 @@ func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leavi
 		}
 		pl.LeaveHome()
 		h.Record(now, prompt, peer)
-		if f.peer, f.why, f.away = peer, why, toServers; !adopted {
-			if matched != nil {
-				f.had = matched[peer]
-			}
-			f.sentAt = now
-			f.forwardTo(h, peer)
+		f.peer, f.why = peer, why
+		if adopted {
+			f.away = ToServers
+			pl.Shared.Stats.CountIf(statname.With(stats.AtAdopted, "region", f.To, "reason", why.String()), 1)
+			return f.away
 		}
+		if matched != nil {
+			f.had = matched[peer]
+		}
+		f.sentAt = now
+		f.forwardTo(h, peer)
 		return f.away
 	}
-	return stays
+	return Stays
 }
 
 // promptToForward returns the prompt of the request as it was planned; as far as it is known, of one without a plan.
-func (f *forwarding) promptToForward() lb.Prefix {
+func (f *Forwarding) promptToForward() lb.Prefix {
 	pl := f.pl
 	prompt := pl.Lease.Reservation.Plan.Prefix
 	if c := pl.Prompt.Chain; len(prompt.Blocks) == 0 && c.HasBlocks() {
@@ -185,31 +197,34 @@ func (f *forwarding) promptToForward() lb.Prefix {
 }
 
 // forwardTo sends the request to the gateways of a peer.
-func (f *forwarding) forwardTo(h *regions.Home, peer int) {
+func (f *Forwarding) forwardTo(h *regions.Home, peer int) {
 	pl := f.pl
 	v, rules := pl.Shared, &pl.Config.Regions
 	to := &rules.Peers[peer]
-	f.to, f.away = to.Name, toGateways
+	f.To, f.away = to.Name, ToGateways
 	pl.Gateway.SetRequestHeader(regions.HeaderHop, h.SignHop(peer, f.hopSubject()))
 	pl.Gateway.Unsteer()
 	pl.Gateway.SetCluster(rules.Header, to.Target())
 	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", f.why.String()), 1)
 }
 
-// recall has a request served at home after all, which was about to be forwarded when something failed.
-func (f *forwarding) recall() {
+// Left reports whether the request goes to another region, or to the servers of one.
+func (f *Forwarding) Left() bool { return f.To != "" }
+
+// Recall has a request served at home after all, which was about to be forwarded when something failed.
+func (f *Forwarding) Recall() {
 	f.pl.Gateway.RemoveRequestHeader(regions.HeaderHop)
 	f.goHome()
-	f.to, f.away = "", stays // only now: what panics here is recalled once more
+	f.To, f.away = "", Stays // only now: what panics here is recalled once more
 }
 
-// text returns where the request was forwarded, or from where, for the access log.
-func (f *forwarding) text() string {
+// Text returns where the request was forwarded, or from where, for the access log.
+func (f *Forwarding) Text() string {
 	switch {
-	case f.returned:
-		return " region=" + f.to + " why=" + f.why.String() + " returned=yes"
-	case f.to != "":
-		return " region=" + f.to + " why=" + f.why.String()
+	case f.Returned:
+		return " region=" + f.To + " why=" + f.why.String() + " returned=yes"
+	case f.To != "":
+		return " region=" + f.To + " why=" + f.why.String()
 	case f.from != "":
 		return " from=" + f.from
 	}

@@ -1,4 +1,4 @@
-package core
+package forward
 
 import (
 	"strconv"
@@ -18,11 +18,11 @@ import (
 // counted where it is served.
 
 // isForwarded reports whether the request was sent to the gateways of another region.
-func (f *forwarding) isForwarded() bool { return f.away == toGateways }
+func (f *Forwarding) isForwarded() bool { return f.away == ToGateways }
 
-// followForwarded is called when the response to a forwarded request has begun. It reports whether it is one of this
+// Follow is called when the response to a forwarded request has begun. It reports whether it is one of this
 // region's own servers that answers.
-func (f *forwarding) followForwarded() (returned bool) {
+func (f *Forwarding) Follow() (returned bool) {
 	pl := f.pl
 	if !f.isForwarded() || pl.Phase != placement.PhaseUncounted {
 		return false
@@ -36,14 +36,14 @@ func (f *forwarding) followForwarded() (returned bool) {
 	case pl.Response.Reached && pl.Response.Status < 400:
 		f.forwardEnded(true)
 	default:
-		f.forwardFailed()
+		f.Failed()
 	}
-	return f.returned
+	return f.Returned
 }
 
-// forwardFailed notes that the other region has failed the request, if that is why it ends like that: what the request
+// Failed notes that the other region has failed the request, if that is why it ends like that: what the request
 // itself or its client may be to blame for says nothing.
-func (f *forwarding) forwardFailed() {
+func (f *Forwarding) Failed() {
 	pl := f.pl
 	if !f.isForwarded() || f.ended {
 		return
@@ -64,7 +64,7 @@ func (f *forwarding) forwardFailed() {
 }
 
 // forwardEnded notes once whether the other region has served the request. If not, it has not got the prompt.
-func (f *forwarding) forwardEnded(served bool) {
+func (f *Forwarding) forwardEnded(served bool) {
 	if f.ended {
 		return
 	}
@@ -74,12 +74,12 @@ func (f *forwarding) forwardEnded(served bool) {
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
-func (f *forwarding) followHome(served string) bool {
+func (f *Forwarding) followHome(served string) bool {
 	prompt := f.promptToForward()
 	if !f.pl.CountIfListed(served, &prompt) {
 		return false
 	}
-	f.returned = true
-	f.pl.Shared.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
+	f.Returned = true
+	f.pl.Shared.Stats.CountIf(statname.With(stats.CameHome, "region", f.To), 1)
 	return true
 }
