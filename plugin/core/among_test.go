@@ -328,7 +328,7 @@ func TestPanicsAmongClusters(t *testing.T) {
 func TestViewsOfRoutes(t *testing.T) {
 	d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
 	v := d.workers[0].vm
-	c := v.Newest().set.All()[0]
+	c := v.Newest().Set.All()[0]
 	first, second := v.Views.Of(d.now, "clusters/a", c), v.Views.Of(d.now, "clusters/b", c)
 	for range 3 {
 		if v.Views.Of(d.now, "clusters/a", c) != first || v.Views.Of(d.now, "clusters/b", c) != second {

@@ -14,7 +14,7 @@ import (
 // bodyCame is called when more of the body has come: size bytes in all while it is held, else size more.
 func (pl *choice) bodyCame(size int, end bool) host.Action {
 	b := &pl.Body
-	b.Arrived(pl.plugin.vm.Clock(), end)
+	b.Arrived(pl.plugin.VM.Clock(), end)
 	switch pl.Phase {
 	case placement.PhaseReading:
 	case placement.PhaseListing, placement.PhaseReserving:
@@ -38,7 +38,7 @@ func (pl *choice) bodyCame(size int, end bool) host.Action {
 
 // trailersCame is called when the body was followed by trailers.
 func (pl *choice) trailersCame() host.Action {
-	pl.Body.Arrived(pl.plugin.vm.Clock(), true)
+	pl.Body.Arrived(pl.plugin.VM.Clock(), true)
 	switch pl.Phase {
 	case placement.PhaseReading:
 	case placement.PhaseListing, placement.PhaseReserving:

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/forward"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/placement"
+	"github.com/warmgate/warmgate/plugin/vm"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -20,7 +21,7 @@ type choice struct {
 	placement.Placement
 	decision
 	stream *Stream
-	plugin *Plugin
+	plugin *vm.Plugin
 
 	region  forward.Forwarding // to or from another region
 	steer   steering           // where it is sent
@@ -36,9 +37,9 @@ type choice struct {
 func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice {
 	pl := &choice{stream: s, plugin: s.plugin, outer: outer}
 	pl.Config, pl.Scope = c, scope
-	pl.Start(&s.plugin.vm.Shared, &s.Request, s.plugin, pl)
+	pl.Start(&s.plugin.VM.Shared, &s.Request, s.plugin, pl)
 	pl.steer.of, pl.serving.Of = &pl.Placement, &pl.Placement
-	pl.region = forward.New(&pl.Placement, s.plugin.vm.regions)
+	pl.region = forward.New(&pl.Placement, s.plugin.VM.Regions)
 	pl.decision = decision{of: &pl.Placement, away: &pl.region}
 	return pl
 }
@@ -99,7 +100,7 @@ func (pl *choice) elsewhere(r placement.Result) forward.Leaving {
 
 // send sends a request to what was chosen for it.
 func (pl *choice) send() host.Action {
-	log := pl.plugin.vm.GW.Log
+	log := pl.plugin.VM.GW.Log
 	if pl.Config.Shadow {
 		pl.steer.leaveToGateway()
 	} else if err := pl.steer.send(); err != nil {
@@ -167,7 +168,7 @@ func (pl *choice) count(reason lb.Reason) {
 	if pl.Config != nil {
 		policy = pl.Config.Policy
 	}
-	pl.plugin.vm.Stats.Decided(policy, reason)
+	pl.plugin.VM.Stats.Decided(policy, reason)
 }
 
 // Recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.

@@ -143,7 +143,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 	v := d.workers[0].vm
 	made := map[lb.Policy]bool{}
 	for range 3 {
-		for _, c := range v.Newest().set.All() {
+		for _, c := range v.Newest().Set.All() {
 			_, p, err := v.Clusters.Get(v.Clock(), fakeCluster, c)
 			if err != nil {
 				t.Fatal(err)

@@ -37,7 +37,7 @@ const fakeTaskText = "tsk_0123456789abcdef00000000000000ff"
 func (d *fakeDriver) fakeTasks() *fakeTasks {
 	f := &fakeTasks{local: d.workers[0].vm.Stores.Local}
 	for _, w := range d.workers {
-		w.vm.api = admission.New(w.vm.Env, fakeCore{w.vm, f}, w.vm.WakeAt, views.BudgetScope)
+		w.vm.API = admission.New(w.vm.Env, fakeCore{w.vm, f}, w.vm.WakeAt, views.BudgetScope)
 	}
 	return f
 }

@@ -128,7 +128,7 @@ func TestOutcomeHasTimes(t *testing.T) {
 	} {
 		d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
 		in := d.workers[0].current
-		s := newChoice(&Stream{plugin: in}, nil, in.set.Match("", "", ""), "")
+		s := newChoice(&Stream{plugin: in}, nil, in.Set.Match("", "", ""), "")
 		s.Prompt.Chain = &request.Chain{Planned: time.Minute}
 		s.Lease.Addr, s.Lease.Chosen, s.Response.TTFT = "a", "a", time.Second
 		s.Lease.Reservation.Plan = lb.Plan{Tokens: 90}

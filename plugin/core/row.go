@@ -38,7 +38,7 @@ func (pl *choice) chooseInside() host.Action {
 	pl.inside, pl.seen = in, seen{}
 	in.Scope, in.Lease.GrantedAt = pl.Lease.Chosen, pl.Lease.GrantedAt
 	if in.Prompt.Chain != nil {
-		in.Prompt.Chain.Planned = pl.plugin.vm.Clock()
+		in.Prompt.Chain.Planned = pl.plugin.VM.Clock()
 	}
 	return in.enterInside(&came)
 }
@@ -67,7 +67,7 @@ func (pl *choice) prepareInside() {
 
 // enterInside decides inside a cluster, by what has come of the request.
 func (pl *choice) enterInside(seen *seen) host.Action {
-	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.Scope) {
+	if pl.plugin.Set != nil && pl.plugin.Set.Owns(pl.Scope) {
 		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
 	reason := pl.readingOf(seen)

@@ -1,4 +1,4 @@
-package core
+package vm
 
 import (
 	"time"
@@ -25,13 +25,13 @@ const (
 // ticks is the part of a VM that decides when it is ticked and what is due then.
 type ticks struct {
 	*host.Env
-	newest        func() *ticker // that of the configuration that came last, nil when none is in force
+	newest        func() *Ticker // that of the configuration that came last, nil when none is in force
 	moved         bool           // deadlines were moved because the last tick was late
 	lastHeartbeat time.Duration
 }
 
-// ticker is the timer of one configuration.
-type ticker struct {
+// Ticker is the timer of one configuration.
+type Ticker struct {
 	context uint32 // the gateway's, of the configuration
 	period  time.Duration
 	due     time.Duration // when its next tick comes, 0 before it is set
@@ -39,7 +39,7 @@ type ticker struct {
 
 // late returns by how much deadlines have to be moved because the tick is late, 0 for not at all. They are not moved
 // twice in a row: a worker that is always busy must give up, too.
-func (t *ticks) late(of *ticker, now time.Duration) time.Duration {
+func (t *ticks) late(of *Ticker, now time.Duration) time.Duration {
 	if of != t.newest() || of.due == 0 {
 		return 0
 	}
@@ -53,24 +53,24 @@ func (t *ticks) late(of *ticker, now time.Duration) time.Duration {
 // wakeAt has a tick come soon after the given time.
 func (t *ticks) wakeAt(now, at time.Duration) {
 	if of := t.newest(); of != nil && at < of.due {
-		t.set(of, now, at-now)
+		t.Set(of, now, at-now)
 	}
 }
 
 // rearm sets the timer whose tick this is: to the next deadline, 0 for none, if it is that of the newest configuration.
-func (t *ticks) rearm(of *ticker, now, next time.Duration) {
+func (t *ticks) rearm(of *Ticker, now, next time.Duration) {
 	of.due = now + of.period
 	wait := process.TickPeriod
 	if next > 0 && of == t.newest() {
 		wait = min(wait, next-now)
 	}
 	if wait = wholeMillis(wait); wait != of.period {
-		t.set(of, now, wait)
+		t.Set(of, now, wait)
 	}
 }
 
-// set has the configuration ticked after the given time, and from then on as often.
-func (t *ticks) set(of *ticker, now, wait time.Duration) {
+// Set has the configuration ticked after the given time, and from then on as often.
+func (t *ticks) Set(of *Ticker, now, wait time.Duration) {
 	wait = wholeMillis(wait)
 	if err := t.GW.SetTick(of.context, wait); err != nil {
 		t.GW.Log(host.Warn, "no ticks: "+err.Error())

@@ -1,4 +1,4 @@
-package core
+package vm
 
 import (
 	"time"
@@ -29,29 +29,29 @@ type VM struct {
 	parts.Shared
 	configs   *configs         // in force
 	lastGood  *lastGood        // configurations in shared memory
-	ticks     *ticks           // timers and what is due
-	bodies    *request.Bodies  // requests whose bodies have not ended
-	regions   *regions.Regions // probes of other regions, and answers to theirs
-	api       *admission.API   // which admits requests that their senders send themselves
+	Ticks     *ticks           // timers and what is due
+	Bodies    *request.Bodies  // requests whose bodies have not ended
+	Regions   *regions.Regions // probes of other regions, and answers to theirs
+	API       *admission.API   // which admits requests that their senders send themselves
 	listener  *Plugin          // the newest configuration at the latest tick
-	duplicate bool             // the plugin was found twice in one filter chain
+	Duplicate bool             // the plugin was found twice in one filter chain
 }
 
-// NewVM returns the state of a VM in a gateway of the given kind.
-func NewVM(gw host.Gateway, kind config.Host) *VM {
+// New returns the state of a VM in a gateway of the given kind.
+func New(gw host.Gateway, kind config.Host) *VM {
 	e := &host.Env{GW: gw, Kind: kind, Stats: stats.New(gw.Metrics())}
 	v := &VM{configs: &configs{}, lastGood: &lastGood{Env: e, turns: map[string]uint64{}}}
 	v.Env, v.Clusters, v.Prompts = e, clusters.Known{}, request.NewPrompts()
-	v.bodies = request.NewBodies(e, v.Prompts)
-	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
-	v.WakeAt = v.ticks.wakeAt
+	v.Bodies = request.NewBodies(e, v.Prompts)
+	v.Ticks = &ticks{Env: e, newest: v.configs.newestTicker}
+	v.WakeAt = v.Ticks.wakeAt
 	v.Stores = stores.New(e)
 	v.Views = views.New(e, v.Stores)
 	v.Waiters = waiters.New(e, v.Stores, v.Views)
 	v.Scraping = engines.NewScraping(e, v.configs.allParts, v.Clusters, v.Stores)
 	v.Lists = v.Scraping.NewLists()
-	v.regions = regions.New(e, v.configs.allRegions, v.Clusters, v.Stores, v.Views, v.Scraping, v.WakeAt)
-	v.api = admission.New(e, v, v.WakeAt, views.BudgetScope)
+	v.Regions = regions.New(e, v.configs.allRegions, v.Clusters, v.Stores, v.Views, v.Scraping, v.WakeAt)
+	v.API = admission.New(e, v, v.WakeAt, views.BudgetScope)
 	v.Gauges = gauges.New(e, v.configs.allParts, v.Clusters, v.Stores)
 	return v
 }
@@ -59,12 +59,12 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 // tick does what is due. Several configurations in one VM tick it more often than needed, and so do deadlines.
 func (v *VM) tick(p *Plugin) {
 	now := v.ReadClock()
-	v.Stores.Postpone(v.ticks.late(&p.ticker, now))
+	v.Stores.Postpone(v.Ticks.late(&p.Ticker, now))
 	next := v.Stores.Expire(now)
-	v.ticks.rearm(&p.ticker, now, stores.Earlier(next, v.Waiters.Poll(now)))
+	v.Ticks.rearm(&p.Ticker, now, stores.Earlier(next, v.Waiters.Poll(now)))
 	p.dropIfDone()
 	v.listen()
-	if !v.ticks.due(now) {
+	if !v.Ticks.due(now) {
 		return
 	}
 	v.GW.Tick(now, v.configs.adminSource)
@@ -72,7 +72,7 @@ func (v *VM) tick(p *Plugin) {
 	v.Stores.Local.Flush(now)
 	v.Clusters.ExchangeEjections(now, v.GW.KV())
 	v.Clusters.ExchangeFacts(now, v.GW.KV())
-	v.bodies.Expire(now)
+	v.Bodies.Expire(now)
 	v.Waiters.Refresh(now)
 	v.Guard("the metrics of engines", func() {
 		v.Scraping.Tick(now)
@@ -80,10 +80,10 @@ func (v *VM) tick(p *Plugin) {
 	}, nil)
 	v.Guard("push limits", func() { v.Clusters.ExchangeLimits(now, v.GW.KV()) }, nil)
 	v.Guard("the lists of models", func() { v.Lists.Tick(now) }, nil)
-	v.Guard("other regions", func() { v.regions.Tick(now) }, nil)
-	v.Guard("the admission API", func() { v.api.Tick(now) }, nil)
-	v.Guard("requests for other regions", func() { v.Waiters.ForwardWaiting(v.regions.HaveRoom) }, nil)
-	if !v.ticks.heartbeatDue(now) {
+	v.Guard("other regions", func() { v.Regions.Tick(now) }, nil)
+	v.Guard("the admission API", func() { v.API.Tick(now) }, nil)
+	v.Guard("requests for other regions", func() { v.Waiters.ForwardWaiting(v.Regions.HaveRoom) }, nil)
+	if !v.Ticks.heartbeatDue(now) {
 		return
 	}
 	v.Stores.Heartbeat(now, v.configs.parts)
@@ -91,12 +91,12 @@ func (v *VM) tick(p *Plugin) {
 	v.Waiters.CountOwners(now)
 	v.setBuild()
 	v.Gauges.Set(now)
-	v.regions.Heartbeat(now)
+	v.Regions.Heartbeat(now)
 	v.forgetClusters(now)
 }
 
-// serve notes that the VM has requests: it is a worker's.
-func (v *VM) serve() {
+// Serve notes that the VM has requests: it is a worker's.
+func (v *VM) Serve() {
 	if !v.Serves {
 		v.Serves = true
 		v.GW.Serves()
@@ -117,7 +117,7 @@ func (v *VM) wake(messages [][]byte) {
 		return
 	}
 	if next := v.Waiters.Poll(now); next > 0 {
-		v.ticks.wakeAt(now, next)
+		v.Ticks.wakeAt(now, next)
 	}
 }
 
@@ -126,7 +126,7 @@ func (v *VM) wake(messages [][]byte) {
 func (v *VM) listen() {
 	if p := v.configs.newest(); p != nil && p != v.listener {
 		v.listener = p
-		v.Waiters.Listen(p.context, p.set)
+		v.Waiters.Listen(p.context, p.Set)
 	}
 }
 

@@ -1,4 +1,4 @@
-package core
+package vm
 
 import (
 	"errors"
@@ -48,9 +48,9 @@ func (c *configs) newest() *Plugin {
 }
 
 // newestTicker returns its timer.
-func (c *configs) newestTicker() *ticker {
+func (c *configs) newestTicker() *Ticker {
 	if p := c.newest(); p != nil {
-		return &p.ticker
+		return &p.Ticker
 	}
 	return nil
 }
@@ -60,9 +60,9 @@ func (c *configs) newestTicker() *ticker {
 func (c *configs) update() {
 	c.adminSource, c.parts, c.regions = nil, nil, nil
 	for _, p := range slices.Backward(c.inForce) {
-		c.parts = append(c.parts, p.set.All()...)
-		c.regions = append(c.regions, p.set.Regions()...)
-		if source, ok := p.set.AdminSource(); ok && c.adminSource == nil {
+		c.parts = append(c.parts, p.Set.All()...)
+		c.regions = append(c.regions, p.Set.Regions()...)
+		if source, ok := p.Set.AdminSource(); ok && c.adminSource == nil {
 			c.adminSource = &source
 		}
 	}
@@ -113,7 +113,7 @@ func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin,
 		return nil, false
 	case set == nil:
 		v.Stats.Set(stats.ConfigValid, 0)
-		return &Plugin{vm: v, headers: config.ClusterHeaders(raw), apis: config.RefusedAPIs(raw)}, true
+		return &Plugin{VM: v, Headers: config.ClusterHeaders(raw), apis: config.RefusedAPIs(raw)}, true
 	}
 	p := v.activate(set)
 	p.apis = config.RefusedAPIs(raw)
@@ -122,7 +122,7 @@ func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin,
 
 // activate puts a configuration in force.
 func (v *VM) activate(set *config.Set) *Plugin {
-	p := &Plugin{vm: v, set: set, warned: map[string]bool{}}
+	p := &Plugin{VM: v, Set: set, warned: map[string]bool{}}
 	v.configs.add(p)
 	v.Stats.Set(stats.ConfigValid, 1)
 	v.Stats.Count(stats.ConfigBad, 0)
@@ -137,7 +137,7 @@ func (v *VM) activate(set *config.Set) *Plugin {
 func (v *VM) refreshLastGood() {
 	for _, p := range v.configs.inForce {
 		if set := v.lastGood.refresh(&p.origin); set != nil {
-			p.set = set
+			p.Set = set
 			v.configs.update()
 			v.Stores.Connect(set)
 		}
