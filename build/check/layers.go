@@ -65,7 +65,8 @@ const (
 var mayImport = map[string][]string{
 	"cmd/warmgate": {
 		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
-		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "plugin/config", cobra + "/doc",
+		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
+		"plugin/config", cobra + "/doc",
 	},
 	"cmd/warmgate/internal/lint": {
 		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
@@ -78,7 +79,8 @@ var mayImport = map[string][]string{
 		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
 		"lb/memstore", "lb/prompt", "lb/push", "metrics", "plugin/clusters", "plugin/config", "plugin/learned",
 	},
-	"internal/simulate/engine": {"internal/enginesim"},
+	"internal/simulate/calibrate": {"internal/enginesim"},
+	"internal/simulate/engine":    {"internal/enginesim"},
 
 	"internal/enginesim":     {xxhash},
 	"internal/fieldtest":     nil,

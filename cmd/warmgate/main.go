@@ -55,6 +55,6 @@ who run such gateways. It changes nothing, and needs neither a gateway nor a net
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newValidate(), newSimulate(), newVersion(), newMan())
+	root.AddCommand(newValidate(), newSimulate(), newCalibrate(), newVersion(), newMan())
 	return root
 }
