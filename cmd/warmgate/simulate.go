@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -94,6 +92,7 @@ func (s *simulation) loadFlags(command *cobra.Command) {
 	f.Var((*tokens)(&l.Answer), "answer", "tokens of an answer, on average")
 	f.DurationVar(&l.Think, "think", l.Think, "time from an answer to the next turn, on average")
 	f.DurationVar(&l.Ramp, "ramp", l.Ramp, "time in which conversations begin at first; 0: two times --think")
+	f.Var((*shares)(&l.Classes), "class", "users of a service class, as the queue has them; may be repeated")
 	f.BoolVar(&l.Limited, "limited", l.Limited, "requests limit their answers (max_tokens) to what these will have")
 }
 
@@ -107,26 +106,6 @@ func (s *simulation) engineFlags(command *cobra.Command) {
 	f.Float64Var(&t.PrefillTokenMS, "prefill-ms", t.PrefillTokenMS, "ms for each token of a prompt that is not cached")
 	f.Float64Var(&t.DecodeStepMS, "step-ms", t.DecodeStepMS, "ms for each step that decodes")
 	f.Float64Var(&t.DecodeSeqMS, "sequence-ms", t.DecodeSeqMS, "ms more for each request that decodes in a step")
-}
-
-// tokens is a flag: a number, which may end in k or M.
-type tokens int
-
-func (n *tokens) String() string { return strconv.Itoa(int(*n)) }
-
-func (n *tokens) Type() string { return "number" }
-
-func (n *tokens) Set(text string) error {
-	digits, times := text, 1.0
-	if i := strings.IndexAny(text, "kKM"); i >= 0 && i == len(text)-1 {
-		digits, times = text[:i], map[byte]float64{'k': 1e3, 'K': 1e3, 'M': 1e6}[text[i]]
-	}
-	v, err := strconv.ParseFloat(digits, 64)
-	if v *= times; err != nil || !(v >= 0 && v <= 1e9) || v != math.Trunc(v) {
-		return errors.New("want a whole number like 3000 or 3k")
-	}
-	*n = tokens(v)
-	return nil
 }
 
 // run plays all and prints what has come of it.

@@ -55,6 +55,15 @@ func TestSimulateFormats(t *testing.T) {
 	}
 }
 
+func TestSimulateClasses(t *testing.T) {
+	out := simulated(t, "--class", "interactive=3", "--class", "batch=1", "--policy", "prefix_cache")
+	lines := strings.Split(out, "\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[2], "prefix_cache: batch") || !strings.HasSuffix(lines[2], " -") ||
+		!strings.HasPrefix(lines[3], "prefix_cache: interactive") {
+		t.Errorf("%s", out)
+	}
+}
+
 func TestSimulateConfigurations(t *testing.T) {
 	files(t, map[string]string{"capped.yaml": `
 lb_policy: prefix_cache
@@ -115,6 +124,8 @@ lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
 		{"--cache 1", "--cache"},
 		{"--prefill-ms -1", "negative"},
 		{"-o xml", "xml"},
+		{"--class batch", "batch=0.2"},
+		{"--class batch=0", "batch=0.2"},
 	} {
 		status, out, errs := play("", append([]string{"simulate"}, strings.Fields(c.flags)...)...)
 		if status != statusFault || out != "" || !strings.Contains(errs, c.want) {

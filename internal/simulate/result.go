@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -26,10 +27,20 @@ type Result struct {
 	Uneven    float64 `json:"uneven"`       // requests of the busiest endpoint over the mean of all
 	Preempted int64   `json:"preempted"`    // times that an engine took a request's memory for others
 
+	Classes []Class `json:"classes,omitempty"` // by name; none if requests name none
+
 	Endpoints int           `json:"endpoints"`
 	Every     time.Duration `json:"-"` // length of a point
 	Points    []Point       `json:"-"`
 	TTFTs     []float32     `json:"-"` // in order of size
+}
+
+// Class is what a service class had.
+type Class struct {
+	Name    string `json:"name"`
+	Served  int    `json:"served"`
+	Refused int    `json:"refused"`
+	TTFT    Times  `json:"ttft_s"`
 }
 
 // Times are a distribution, in seconds.
@@ -64,6 +75,11 @@ func (r *run) result(name string) *Result {
 	}
 	if r.product != nil {
 		out.Unplaced = r.product.lost
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.classes)) {
+		if c := t.classes[name]; name != "" {
+			out.Classes = append(out.Classes, Class{name, c.served, c.refused, timesOf(c.ttft)})
+		}
 	}
 	for _, e := range r.fleet {
 		out.Preempted += e.Preemptions()

@@ -145,7 +145,7 @@ func (r *run) place(q *Request, server int) {
 	before := e.Ends()
 	if !e.Add(&q.call, r.now) {
 		r.router.last(r.now, q, false)
-		r.tally.refused(r.now, engineBusy)
+		r.tally.refused(r.now, q, engineBusy)
 		r.ended(q, false)
 		return
 	}
@@ -192,7 +192,7 @@ func (r *run) stepsEnd(server int) {
 
 // refuse ends a request that no engine gets.
 func (r *run) refuse(q *Request, reason string) {
-	r.tally.refused(r.now, reason)
+	r.tally.refused(r.now, q, reason)
 	r.ended(q, false)
 }
 

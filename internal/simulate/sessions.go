@@ -2,7 +2,9 @@ package simulate
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/enginesim"
@@ -22,6 +24,13 @@ type Sessions struct {
 	Think    time.Duration // from an answer to the next turn, on average (exponential)
 	Ramp     time.Duration // within which the users begin; 0: within two times the mean pause
 	Limited  bool          // requests limit their answers to the tokens that these will have
+	Classes  []Share       // of the users, by service class; none: their requests name none
+}
+
+// Share is a part of the users.
+type Share struct {
+	Class  string
+	Weight float64 // relative to the other shares, above 0
 }
 
 // Validate reports what cannot be played.
@@ -37,8 +46,26 @@ func (s *Sessions) Validate() error {
 		return errors.New("want at least 1 token for questions and answers")
 	case min(s.System, s.Prompts) < 0 || min(s.Think, s.Ramp) < 0:
 		return errors.New("want no negative numbers")
+	case slices.ContainsFunc(s.Classes, func(c Share) bool { return c.Class == "" || !(c.Weight > 0) }):
+		return errors.New("want names and positive weights of classes")
 	}
 	return nil
+}
+
+// classOf returns the class of a user: each class has its share of any users in a row, as nearly as can be.
+func (s *Sessions) classOf(user int) string {
+	sum := 0.0
+	for _, c := range s.Classes {
+		sum += c.Weight
+	}
+	const golden = 0.6180339887498949 // whose multiples are spread evenly
+	_, at := math.Modf(float64(user) * golden)
+	for _, c := range s.Classes {
+		if at -= c.Weight / sum; at < 0 {
+			return c.Class
+		}
+	}
+	return ""
 }
 
 // New returns the load with a seed. The same seed gives the same conversations, whatever serves them.
@@ -96,7 +123,7 @@ func (l *sessionsLoad) Send(_ time.Duration, number int) *Request {
 	question := engine.Part{Name: name(last, u.session+uint64(u.turn)), Tokens: about(u.rng, l.Question)}
 	r := &Request{
 		Session: u.session, Prompt: append(u.prompt, question), Answer: about(u.rng, l.Answer),
-		Name: name(question.Name, 1),
+		Name: name(question.Name, 1), Class: l.classOf(number),
 	}
 	if l.Limited {
 		r.Limit = r.Answer

@@ -21,12 +21,32 @@ type tally struct {
 	queued    time.Duration // in engines
 	perServer []int
 	open      int
+	classes   map[string]*classTally
 	series    series
 	ends      time.Duration // of the last answer
 }
 
+// classTally is what is counted of a service class.
+type classTally struct {
+	served, refused int
+	ttft            []float32
+}
+
 func newTally(servers int) tally {
-	return tally{refusals: map[string]int{}, perServer: make([]int, servers), series: newSeries()}
+	return tally{
+		refusals: map[string]int{}, perServer: make([]int, servers), classes: map[string]*classTally{},
+		series: newSeries(),
+	}
+}
+
+// class returns the tally of a request's class.
+func (t *tally) class(r *Request) *classTally {
+	c := t.classes[r.Class]
+	if c == nil {
+		c = &classTally{}
+		t.classes[r.Class] = c
+	}
+	return c
 }
 
 // ended is how many requests have come to their end.
@@ -38,8 +58,9 @@ func (t *tally) sent(now time.Duration) {
 	t.series.at(now).Sent++
 }
 
-func (t *tally) refused(now time.Duration, reason string) {
+func (t *tally) refused(now time.Duration, r *Request, reason string) {
 	t.open--
+	t.class(r).refused++
 	t.refusals[reason]++
 	t.series.at(now).Refused++
 }
@@ -50,6 +71,10 @@ func (t *tally) first(now time.Duration, r *Request) {
 	}
 	ttft := now - r.sent
 	t.ttft = append(t.ttft, float32(ttft.Seconds()))
+	if r.Class != "" {
+		c := t.class(r)
+		c.ttft = append(c.ttft, float32(ttft.Seconds()))
+	}
 	t.waited += r.placed - r.sent
 	t.queued += r.call.Queued()
 	t.prompt += int64(r.call.PromptTokens())
@@ -69,6 +94,7 @@ func (t *tally) last(now time.Duration, r *Request) {
 		t.warm++
 		return
 	}
+	t.class(r).served++
 	t.output += int64(r.call.Answer)
 	t.total = append(t.total, float32((now - r.sent).Seconds()))
 	if n := r.call.Answer; n > 1 {

@@ -25,10 +25,11 @@ func HTML(w io.Writer, about []string, runs []Run) error {
 	for _, c := range all {
 		data.Head = append(data.Head, c.table)
 	}
-	for i := range runs {
-		row := []string{label(&runs[i])}
+	rows := withClasses(runs)
+	for i := range rows {
+		row := []string{label(&rows[i])}
 		for _, c := range all {
-			row = append(row, fmt.Sprintf("%.*f", c.digits, c.of(&runs[i])*c.scale))
+			row = append(row, c.cell(&rows[i]))
 		}
 		data.Rows = append(data.Rows, row)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,22 @@ type Run struct {
 	Cost float64 `json:"cost,omitempty"`
 }
 
+// withClasses returns the runs with a row for each class below its run, of which only some figures are known.
+func withClasses(runs []Run) (rows []Run) {
+	for i := range runs {
+		rows = append(rows, runs[i])
+		for _, c := range runs[i].Classes {
+			nan := math.NaN()
+			rows = append(rows, Run{Result: &simulate.Result{
+				Policy: runs[i].Policy + ": " + c.Name, Endpoints: runs[i].Endpoints, Served: c.Served,
+				Refused: map[string]int{"": c.Refused}, TTFT: c.TTFT, PerToken: nan, TokensPer: nan, Cached: nan,
+				Waited: nan, Queued: nan, Uneven: nan, Preempted: -1,
+			}, Cost: nan})
+		}
+	}
+	return rows
+}
+
 // refused is how many requests were refused, for any reason.
 func (r *Run) refused() (n int) {
 	for _, k := range r.Refused {
@@ -35,7 +52,7 @@ func (r *Run) refused() (n int) {
 // perMillion is what a million tokens of answers have cost.
 func (r *Run) perMillion() float64 {
 	if r.Output == 0 {
-		return 0
+		return math.NaN()
 	}
 	return r.Cost / float64(r.Output) * 1e6
 }
@@ -61,13 +78,30 @@ var columns = []column{
 	{"waited ms", "waited_s", 0, func(r *Run) float64 { return r.Waited }, 1e3},
 	{"queued ms", "queued_s", 0, func(r *Run) float64 { return r.Queued }, 1e3},
 	{"max/mean", "uneven", 2, func(r *Run) float64 { return r.Uneven }, 1},
-	{"preempted", "preempted", 0, func(r *Run) float64 { return float64(r.Preempted) }, 1},
+	{"preempted", "preempted", 0, preempted, 1},
+}
+
+// preempted is how often a request was preempted, if that is known.
+func preempted(r *Run) float64 {
+	if r.Preempted < 0 {
+		return math.NaN()
+	}
+	return float64(r.Preempted)
 }
 
 // costs are the columns for those who know a price.
 var costs = []column{
 	{"cost", "cost", 2, func(r *Run) float64 { return r.Cost }, 1},
 	{"per 1M tokens", "cost_per_million", 2, (*Run).perMillion, 1},
+}
+
+// cell returns what the table has in the column.
+func (c *column) cell(r *Run) string {
+	v := c.of(r) * c.scale
+	if math.IsNaN(v) {
+		return "-"
+	}
+	return strconv.FormatFloat(v, 'f', c.digits, 64)
 }
 
 // columnsOf returns those that the runs have.
@@ -82,9 +116,9 @@ func columnsOf(runs []Run) []column {
 func Print(w io.Writer, format string, runs []Run) error {
 	switch format {
 	case "table":
-		return printTable(w, runs)
+		return printTable(w, withClasses(runs))
 	case "csv":
-		return printCSV(w, runs)
+		return printCSV(w, withClasses(runs))
 	case "json":
 		e := json.NewEncoder(w)
 		for i := range runs {
@@ -113,7 +147,7 @@ func printTable(w io.Writer, runs []Run) error {
 	for i := range runs {
 		fmt.Fprintf(t, "\n%-*s\t", width, runs[i].Policy)
 		for _, c := range all {
-			fmt.Fprintf(t, "%.*f\t", c.digits, c.of(&runs[i])*c.scale)
+			fmt.Fprintf(t, "%s\t", c.cell(&runs[i]))
 		}
 	}
 	fmt.Fprintln(t)
@@ -138,7 +172,11 @@ func printCSV(w io.Writer, runs []Run) error {
 	for i := range runs {
 		row := []string{runs[i].Policy}
 		for _, col := range all {
-			row = append(row, strconv.FormatFloat(col.of(&runs[i]), 'g', 6, 64))
+			cell := ""
+			if v := col.of(&runs[i]); !math.IsNaN(v) {
+				cell = strconv.FormatFloat(v, 'g', 6, 64)
+			}
+			row = append(row, cell)
 		}
 		rows = append(rows, row)
 	}
