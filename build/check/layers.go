@@ -31,8 +31,8 @@ var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
 	"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
-	"plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters",
-	"redisclient",
+	"plugin/regions", "plugin/request", "plugin/response", "plugin/stats", "plugin/stores", "plugin/views",
+	"plugin/waiters", "redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -42,8 +42,8 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
 	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/gauges", "plugin/host",
-	"plugin/learned", "plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views",
-	"plugin/waiters",
+	"plugin/learned", "plugin/regions", "plugin/request", "plugin/response", "plugin/stats", "plugin/stores",
+	"plugin/views", "plugin/waiters",
 }
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
@@ -132,7 +132,7 @@ var mayImport = map[string][]string{
 		"internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "lb/region",
 		"plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints", "plugin/engines", "plugin/gauges",
 		"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request",
-		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
+		"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
@@ -164,6 +164,10 @@ var mayImport = map[string][]string{
 		"internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters", "plugin/config",
 		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", "plugin/stores", xxhash,
 	},
+	"plugin/response": {
+		"lb", "lb/answer", "plugin/clusters", "plugin/host", "plugin/learned", "plugin/process", "plugin/request",
+		"plugin/stats",
+	},
 	"plugin/stats": {"internal/statname", "lb", "lb/budget", "lb/memstore"},
 	"plugin/stores": {
 		"internal/statname", "lb", "lb/memstore", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process",
@@ -188,8 +192,8 @@ var mayImport = map[string][]string{
 var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/gauges", "plugin/process", "plugin/regions", "plugin/request", "plugin/stores",
-	"plugin/views", "plugin/waiters", "redisclient",
+	"plugin/engines", "plugin/gauges", "plugin/process", "plugin/regions", "plugin/request", "plugin/response",
+	"plugin/stores", "plugin/views", "plugin/waiters", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

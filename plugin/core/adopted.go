@@ -28,7 +28,7 @@ const maxReturns = 3
 // comeHome has the request come back from adopted servers, which have nothing for it any more.
 func (f *forwarding) comeHome() {
 	pl := f.pl
-	pl.plugin.vm.regions.Of(pl.Config).NoneOpen(f.peer)
+	f.regions.Of(pl.Config).NoneOpen(f.peer)
 	f.recall()
-	*f = forwarding{pl: pl, from: f.from, returns: f.returns + 1}
+	*f = forwarding{pl: pl, regions: f.regions, from: f.from, returns: f.returns + 1}
 }

@@ -11,7 +11,7 @@ import (
 // body.
 func (pl *placement) BodyTimeout() {
 	pl.Body.Forget(&pl.Prompt.Work)
-	if pl.phase != phaseLeased || pl.response.streamed {
+	if pl.phase != phaseLeased || pl.response.Streamed {
 		return
 	}
 	plan := &pl.lease.reservation.plan
@@ -23,9 +23,9 @@ func (pl *placement) BodyTimeout() {
 // from now on, if that is much more or less. The prefill of a stream that has begun does not count any more.
 func (pl *placement) amendWork() {
 	pl.Body.Forget(&pl.Prompt.Work)
-	pl.response.requestEnded()
+	pl.response.RequestEnded()
 	w := &pl.Prompt.Work
-	if !w.Open || pl.phase != phaseLeased || pl.response.streamed {
+	if !w.Open || pl.phase != phaseLeased || pl.response.Streamed {
 		return
 	}
 	w.Open = false

@@ -1,11 +1,5 @@
 package core
 
-import (
-	"slices"
-
-	"github.com/warmgate/warmgate/lb"
-)
-
 // This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
 // takes the cluster by a header, the cluster that serves it is found by name, and what only the gateway has refused may
 // be the cluster's fault.
@@ -32,31 +26,4 @@ func (s *steering) leaveToGateway() {
 	if c := s.of.Config; c != nil && c.AmongClusters() && s.of.lease.steeredAt > 0 {
 		s.of.Gateway.SetCluster(c.Clusters.Header, "")
 	}
-}
-
-// server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
-// The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
-// endpoint of one of the candidates.
-func (pl *placement) server() string {
-	served := pl.Gateway.ServedBy()
-	if served == "" || !pl.Config.AmongClusters() {
-		return served
-	}
-	in, reported := &pl.Config.Clusters, pl.Gateway.Cluster()
-	holds := func(name string) bool {
-		v := pl.plugin.vm
-		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.Config), served)
-	}
-	if holds(reported) {
-		return reported
-	}
-	if i := slices.IndexFunc(in.List, holds); i >= 0 {
-		return in.List[i]
-	}
-	return reported
-}
-
-// lists reports whether the address is one of the view's endpoints.
-func lists(v *lb.View, addr string) bool {
-	return v != nil && slices.ContainsFunc(v.Endpoints, func(e lb.Endpoint) bool { return e.Addr == addr })
 }

@@ -328,7 +328,7 @@ func TestPanicsAmongClusters(t *testing.T) {
 func TestViewsOfRoutes(t *testing.T) {
 	d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
 	v := d.workers[0].vm
-	c := v.configs.newest().set.All()[0]
+	c := v.Newest().set.All()[0]
 	first, second := v.views.Of(d.now, "clusters/a", c), v.views.Of(d.now, "clusters/b", c)
 	for range 3 {
 		if v.views.Of(d.now, "clusters/a", c) != first || v.views.Of(d.now, "clusters/b", c) != second {

@@ -31,7 +31,7 @@ func (s *Stream) headersCame(end bool) host.Action {
 	if a, answered := s.meetProbe(); answered {
 		return a
 	}
-	pl.region.meet()
+	pl.region.meet(s.plugin.set)
 	pl.Scope = s.match()
 	switch {
 	case pl.Config == nil:
@@ -107,7 +107,7 @@ func (s *Stream) scopeOf(cluster string) string {
 	case pl.Config.AmongClusters():
 		return views.ClustersScope + s.Gateway.Route()
 	case pl.Config.Regions.Enabled():
-		return pl.region.homeScope(cluster)
+		return pl.region.homeScope(s.plugin.set, cluster)
 	case cluster == "":
 		return s.Gateway.Cluster()
 	}

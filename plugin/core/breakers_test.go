@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/plugin/discovery"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // look has the gateway's circuit breakers looked at: limits by cluster, and requests in flight of others.
@@ -58,7 +59,7 @@ func TestBreakers(t *testing.T) {
 		d.look(c.limits, c.others)
 		d.serveEach()
 		d.look(c.limits, c.others)
-		d.advance(tickPeriod)
+		d.advance(process.TickPeriod)
 		var open []*fakeStream
 		in := map[string]int64{}
 		for i := range 40 {
@@ -108,7 +109,7 @@ func TestBreakersHold(t *testing.T) {
 		var open []*fakeStream
 		d.serveEach()
 		d.look(limits, others)
-		d.advance(tickPeriod)
+		d.advance(process.TickPeriod)
 		room := func(name string) bool {
 			limit, limited := limits[name]
 			return !limited || d.inCluster(name) < limit-others[name]
@@ -137,10 +138,10 @@ func TestBreakersHold(t *testing.T) {
 				open = append(open[:i], open[i+1:]...)
 			},
 			"others": func(rt *rapid.T) {
-				d.advance(tickPeriod) // what has just ended may have been seen by the look
+				d.advance(process.TickPeriod) // what has just ended may have been seen by the look
 				others[rapid.SampledFrom(names).Draw(rt, "where")] = int64(rapid.IntRange(0, 7).Draw(rt, "others"))
 				d.look(limits, others)
-				d.advance(tickPeriod)
+				d.advance(process.TickPeriod)
 			},
 		})
 		for _, c := range open {
@@ -174,7 +175,7 @@ func TestBreakersWithRedis(t *testing.T) {
 	d.serveEach()
 	for _, limits := range []map[string]int64{{"a": 4}, {"a": 4, "b": 3, "c": 2}} {
 		d.look(limits, nil)
-		d.advance(tickPeriod)
+		d.advance(process.TickPeriod)
 		d.redis.manual = true
 		var open []*fakeStream
 		for i := range 40 {
@@ -208,18 +209,18 @@ func TestBreakersOfOwnRequests(t *testing.T) {
 	d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
 	limits := map[string]int64{"a": 3, "b": 0, "c": 0}
 	d.look(limits, nil)
-	d.advance(tickPeriod)
+	d.advance(process.TickPeriod)
 	for range 5 {
 		var open []*fakeStream
 		for range 3 {
 			open = append(open, d.client(0, streamtest.Request{}))
 		}
-		d.advance(tickPeriod)
+		d.advance(process.TickPeriod)
 		d.look(limits, nil)
 		for _, c := range open {
 			c.Finish()
 		}
-		d.advance(tickPeriod)
+		d.advance(process.TickPeriod)
 		c := d.client(0, streamtest.Request{})
 		if c.target() != "a" {
 			t.Fatalf("to %s", c.target())
@@ -227,7 +228,7 @@ func TestBreakersOfOwnRequests(t *testing.T) {
 		c.Finish()
 	}
 	d.breakers = nil
-	d.advance(tickPeriod)
+	d.advance(process.TickPeriod)
 	for range 30 {
 		d.client(0, streamtest.Request{})
 	}
@@ -242,7 +243,7 @@ func TestBreakersOfOwnRequests(t *testing.T) {
 func TestBreakersOfClustersWithAQueue(t *testing.T) {
 	d := startSites(t, 2, nestedConfig("", "global_least_request", `,"max_inflight":1,"queue":{"max_wait":"60s"}`))
 	d.look(map[string]int64{"a": 10, "b": 0, "c": 0}, nil)
-	d.advance(tickPeriod)
+	d.advance(process.TickPeriod)
 	var open []*fakeStream
 	for i := range 8 {
 		open = append(open, d.client(i%2, streamtest.Request{}))
@@ -250,12 +251,12 @@ func TestBreakersOfClustersWithAQueue(t *testing.T) {
 	if n := d.atEndpoints()[d.sites["a"][0]] + d.atEndpoints()[d.sites["a"][1]]; n != 2 || d.inCluster("a") != 8 {
 		t.Fatalf("%d of %d requests are at servers", n, d.inCluster("a"))
 	}
-	d.advance(tickPeriod)
+	d.advance(process.TickPeriod)
 	a := d.breakers["a"]
 	a.Active = 2 + 6 // two of these, and six of another route
 	d.breakers["a"] = a
 	d.looks++
-	d.advance(tickPeriod)
+	d.advance(process.TickPeriod)
 	for range 2 {
 		c := d.client(0, streamtest.Request{})
 		if open = append(open, c); c.target() != fakeCluster {

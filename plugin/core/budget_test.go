@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/response"
 	"github.com/warmgate/warmgate/plugin/views"
 )
 
@@ -41,10 +42,10 @@ func TestUnservedResponses(t *testing.T) {
 		{true, 504, "response_timeout", false, false},
 		{true, 503, "no_healthy_upstream", true, true},
 	} {
-		r := response{reached: c.reached, status: c.status}
+		r := response.State{Reached: c.reached, Status: c.status}
 		s := d.endedBy(c.details)
 		d.effective = s
-		if unserved, unseen := r.unserved(s); unserved != c.unserved || unseen != c.unseen {
+		if unserved, unseen := r.Unserved(s); unserved != c.unserved || unseen != c.unseen {
 			t.Errorf("%+v: %v, %v", c, unserved, unseen)
 		}
 	}

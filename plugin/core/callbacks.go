@@ -92,8 +92,8 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 }
 
 func (pl *choice) takeAnswer(size int, end bool) {
-	if !pl.response.passed(size, end) && !pl.serving.readsBegin() {
-		pl.response.unread = true
+	if !pl.response.Passed(size, end) && !pl.serving.readsBegin() {
+		pl.response.Unread = true
 		return
 	}
 	pl.plugin.vm.Callback(pl.Context, "response body", func() { pl.serving.answerGoesOn(size, end) }, nil)
@@ -102,7 +102,7 @@ func (pl *choice) takeAnswer(size int, end bool) {
 // OnResponseTrailers is called when the response ends with trailers.
 func (s *Stream) OnResponseTrailers() {
 	for pl := s.first; pl != nil; pl = pl.inside {
-		pl.response.complete = true
+		pl.response.Complete = true
 	}
 }
 

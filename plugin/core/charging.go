@@ -28,13 +28,13 @@ func (ch *charging) endCharges() {
 		return
 	}
 	if !b.known {
-		if unserved, unseen := of.response.unserved(of.Gateway); unserved {
+		if unserved, unseen := of.response.Unserved(of.Gateway); unserved {
 			of.lease.dropCharges(unseen)
 			return
 		}
 	}
 	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.target.addr)
-	of.plugin.vm.Stats.CountIf(name, uint64(b.target.tokens))
+	of.shared.Stats.CountIf(name, uint64(b.target.tokens))
 	b.target, b.tenant.charge = charge{}, charge{}
 }
 
@@ -45,12 +45,12 @@ func (ch *charging) endCharges() {
 func (ch *charging) restrict(headers [][2]string) {
 	of := ch.of
 	c := &of.lease.budget.target
-	if c.addr == "" || !of.response.reached {
+	if c.addr == "" || !of.response.Reached {
 		return
 	}
-	r, says, silent := ratelimit.Read(of.response.status, headers, of.plugin.vm.GW.Wall)
+	r, says, silent := ratelimit.Read(of.response.Status, headers, of.shared.GW.Wall)
 	if silent {
-		of.response.retry = make([]byte, 0, maxRetryBody)
+		of.response.Retry = make([]byte, 0, maxRetryBody)
 	}
 	if !says {
 		return
@@ -72,7 +72,7 @@ func (ch *charging) restrict(headers [][2]string) {
 		return
 	}
 	of.lease.store.Restrict(of.lease.now(), c.scope, c.addr, r)
-	of.plugin.vm.Stats.CountIf(statname.With(stats.Restricted,
+	of.shared.Stats.CountIf(statname.With(stats.Restricted,
 		"cluster", of.Cluster.Name, "endpoint", c.addr, "reason", by), 1)
 }
 
@@ -83,14 +83,14 @@ const maxRetryBody = 4 << 10
 func (ch *charging) readRetry(size int) {
 	of := ch.of
 	r, c := &of.response, &of.lease.budget.target
-	r.retry = append(r.retry, of.Gateway.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
-	after, ok := ratelimit.RetryDelay(r.retry)
+	r.Retry = append(r.Retry, of.Gateway.ResponseBody(0, min(size, cap(r.Retry)-len(r.Retry)))...)
+	after, ok := ratelimit.RetryDelay(r.Retry)
 	if ok && c.addr != "" {
 		of.lease.store.Restrict(of.lease.now(), c.scope, c.addr,
 			budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: after})
 	}
-	if ok || len(r.retry) == cap(r.retry) {
-		r.retry = nil
+	if ok || len(r.Retry) == cap(r.Retry) {
+		r.Retry = nil
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -19,6 +18,7 @@ type choice struct {
 	placement
 	decision
 	stream *Stream
+	plugin *Plugin
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
@@ -32,16 +32,11 @@ type choice struct {
 // newChoice returns a choice for the request by a configuration, nil if that is not known yet, inside of another one
 // unless that is nil.
 func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice {
-	pl := &choice{stream: s, outer: outer}
-	v := s.plugin.vm
-	pl.basis = basis{
-		Subject: request.Subject{Config: c, Scope: scope},
-		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.Gateway, env: v.Env},
-	}
-	pl.Subject.Init(&s.Request, v.Env, v.clusters, v.prompts)
-	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
-	pl.driver, pl.wait.Request = pl, pl
-	pl.region.pl, pl.serving.pl = &pl.placement, &pl.placement
+	pl := &choice{stream: s, plugin: s.plugin, outer: outer}
+	pl.Config, pl.Scope = c, scope
+	pl.start(&s.plugin.vm.placing, &s.Request, s.plugin, pl)
+	pl.steer.of, pl.serving.pl = &pl.basis, &pl.placement
+	pl.region.pl, pl.region.regions = &pl.placement, s.plugin.vm.regions
 	pl.decision = decision{of: &pl.placement, away: &pl.region}
 	return pl
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
 )
@@ -69,7 +70,7 @@ func TestClustersAreBounded(t *testing.T) {
 		t.Errorf("%d clusters are kept, want %d", n, endpoints.MaxClusters)
 	}
 	d.now += endpoints.ClusterAge - stores.HeartbeatPeriod
-	d.advance(stores.HeartbeatPeriod + tickPeriod)
+	d.advance(stores.HeartbeatPeriod + process.TickPeriod)
 	d.advance(2 * time.Second)
 	if cl := d.workers[0].vm.clusters; len(cl) != 1 || cl["cluster-0"] == nil {
 		t.Errorf("%d clusters are kept when all but the first are idle", len(cl))

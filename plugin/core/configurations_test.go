@@ -3,13 +3,13 @@ package core
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -28,25 +28,23 @@ func TestConfigure(t *testing.T) {
 	const good = `{"lb_policy":"global_least_request","lb_config":{"cleanInterval":5,"password":"my secret"}}`
 	p := newFakeProcess(t, 0)
 	v := p.main.vm
-	first, ok := v.configure("warmgate", []byte("{"), config.Higress)
-	if !ok || first.set != nil {
-		t.Errorf("a bad first configuration: %+v, %v; want one that passes everything through", first, ok)
+	first := started(v, 1, "warmgate", "{")
+	if first == nil || first.set != nil {
+		t.Errorf("a bad first configuration: %+v; want one that passes everything through", first)
 	}
 	if p.metrics.values[stats.ConfigValid] != 0 || p.metrics.kinds[stats.ConfigValid] != "gauge" {
 		t.Error("a bad first configuration counts as valid")
 	}
-	second, ok := v.configure("warmgate", []byte(good), config.Higress)
-	if !ok || second.set == nil || !slices.Equal(v.configs.inForce, []*Plugin{second}) ||
-		p.metrics.values[stats.ConfigValid] != 1 {
-		t.Errorf("a good configuration: %+v, %v", second, ok)
+	second := started(v, 1, "warmgate", good)
+	if second == nil || second.set == nil || v.Newest() != second || p.metrics.values[stats.ConfigValid] != 1 {
+		t.Errorf("a good configuration: %+v", second)
 	}
 	const bad = `{"lb_policy":"x","lb_config":{"password":"my secret"}}`
-	third, ok := p.newVM().configure("warmgate", []byte(bad), config.Higress)
-	if ok || third != nil || !slices.Equal(v.configs.inForce, []*Plugin{second}) ||
-		p.metrics.values[stats.ConfigValid] != 1 {
-		t.Errorf("a bad configuration after a good one: %+v, %v", third, ok)
+	third := started(p.newVM(config.Higress), 1, "warmgate", bad)
+	if third != nil || v.Newest() != second || p.metrics.values[stats.ConfigValid] != 1 {
+		t.Errorf("a bad configuration after a good one: %+v", third)
 	}
-	if other, ok := v.configure("another", []byte("{"), config.Higress); !ok || other.set != nil {
+	if other := started(v, 1, "another", "{"); other == nil || other.set != nil {
 		t.Error("a second plugin of another name is refused its first configuration for the sake of ours")
 	}
 	if got := p.metrics.values[stats.ConfigBad]; got != 3 {
@@ -87,10 +85,10 @@ func TestConfigureWithoutSharedMemory(t *testing.T) {
 // Endpoints are discovered for every configuration in force, whichever came last.
 func TestSourceOfSeveralConfigurations(t *testing.T) {
 	p := newFakeProcess(t, 0)
-	v := p.main.vm
+	v := p.newVM(config.Envoy)
 	source := func() string {
-		p.now += tickPeriod
-		v.tick(&Plugin{vm: v, ticker: ticker{period: tickPeriod}})
+		p.now += process.TickPeriod
+		v.NewPlugin(9).OnTick()
 		if p.source == nil {
 			return ""
 		}
@@ -98,8 +96,8 @@ func TestSourceOfSeveralConfigurations(t *testing.T) {
 	}
 	take := func(name, raw string) *Plugin {
 		t.Helper()
-		taken, ok := v.configure(name, []byte(raw), config.Envoy)
-		if !ok {
+		taken := started(v, 1, name, raw)
+		if taken == nil {
 			t.Fatal("refused")
 		}
 		return taken
@@ -119,13 +117,13 @@ func TestSourceOfSeveralConfigurations(t *testing.T) {
 	if got := source(); got != "second" {
 		t.Errorf("the newest does not count: %q", got)
 	}
-	v.configs.remove(second)
-	v.configs.remove(off)
-	v.configs.remove(off)
-	if got := source(); got != "first" || len(v.configs.inForce) != 1 {
-		t.Errorf("the other two are gone: %q, %d in force", got, len(v.configs.inForce))
+	second.OnDone()
+	off.OnDone()
+	off.OnDone()
+	if got := source(); got != "first" || v.Newest() != first {
+		t.Errorf("the other two are gone: %q", got)
 	}
-	v.configs.remove(&Plugin{vm: v}) // a refused one was never in force
+	v.NewPlugin(1).OnDone() // a refused one was never in force
 	if !first.OnDone() {
 		t.Error("the gateway is to wait")
 	}
@@ -140,48 +138,49 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 	v := p.main.vm
 	take := func(context uint32) *Plugin {
 		t.Helper()
-		taken, ok := v.configure(fmt.Sprint(context), []byte(requestsConfig), config.Higress)
-		if !ok {
+		taken := started(v, context, fmt.Sprint(context), requestsConfig)
+		if taken == nil {
 			t.Fatal("refused")
 		}
-		taken.context = context
 		return taken
 	}
 	const build = "warmgate_build_info;version=unknown;revision=unknown"
 	idle, busy, stuck := take(7), take(8), take(9)
-	if v.setBuild(); p.metrics.values[build] != 1 {
+	if busy.OnTick(); p.metrics.values[build] != 1 {
 		t.Error("the build is not shown to run")
 	}
-	busy.calls, stuck.calls = 2, 1
-	if !idle.done() || busy.done() || stuck.done() {
+	busy.CallSent()
+	busy.CallSent()
+	stuck.CallSent()
+	if !idle.OnDone() || busy.OnDone() || stuck.OnDone() {
 		t.Error("the gateway has to wait for one without calls, or not for those with some")
 	}
-	if len(v.configs.inForce) != 0 {
+	if v.Newest() != nil {
 		t.Error("configurations that are done are in force still")
 	}
 	if p.metrics.values[build] != 0 {
 		t.Error("the build is still shown to run")
 	}
-	busy.handleAnswer(func() {})
+	busy.Answer("an answer")(func() {})
 	if len(p.left) != 0 {
 		t.Errorf("%v may be dropped although an answer is missing", p.left)
 	}
-	v.Guard("an answer", func() { busy.handleAnswer(func() { panic("oops") }) }, nil)
+	busy.Answer("an answer")(func() { panic("oops") })
 	if len(p.left) != 1 || p.left[0] != 8 {
 		t.Errorf("%v may be dropped, want 8", p.left)
 	}
-	p.now += maxLinger - time.Millisecond
-	v.tick(stuck)
+	p.now += 10*time.Second - time.Millisecond // for as long as one is kept
+	stuck.OnTick()
 	if len(p.left) != 1 {
 		t.Error("too little patience")
 	}
 	p.now += time.Millisecond
-	v.tick(stuck)
+	stuck.OnTick()
 	if len(p.left) != 2 || p.left[1] != 9 {
 		t.Errorf("%v may be dropped, want 9 as well", p.left)
 	}
-	v.tick(stuck)
-	stuck.handleAnswer(func() {})
+	stuck.OnTick()
+	stuck.Answer("an answer")(func() {})
 	if len(p.left) != 2 {
 		t.Errorf("%v: one of them twice", p.left)
 	}

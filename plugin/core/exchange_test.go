@@ -51,7 +51,7 @@ func startEjections(t *testing.T) *fakeDriver {
 func TestEjectionsAreShared(t *testing.T) {
 	d := startEjections(t)
 	d.ejects(0, d.Addr(1))
-	d.advance(2 * tickPeriod)
+	d.advance(2 * process.TickPeriod)
 	for i := range d.workers {
 		if d.chooses(i, d.Addr(1)) {
 			t.Errorf("worker %d still chooses the endpoint that worker 0 has ejected", i)
@@ -72,7 +72,7 @@ func TestEjectionsAreShared(t *testing.T) {
 		t.Errorf("the log has %d times %q", n, line)
 	}
 	d.ejects(2, d.Addr(2))
-	d.advance(2 * tickPeriod)
+	d.advance(2 * process.TickPeriod)
 	for i := range d.workers {
 		if d.chooses(i, d.Addr(1)) || d.chooses(i, d.Addr(2)) {
 			t.Errorf("worker %d: the second ejection took the place of the first", i)
@@ -89,7 +89,7 @@ func TestEjectionsAreShared(t *testing.T) {
 		t.Errorf("%d endpoints are shown as ejected after the end of the ejections", got)
 	}
 	d.ejects(1, d.Addr(3))
-	d.advance(2 * tickPeriod)
+	d.advance(2 * process.TickPeriod)
 	val, _, err := d.kv.Get(process.KeyEjections)
 	if entries := len(val) - len("__"+fakeCluster) - 8 - 4; err != nil || entries != 32 {
 		t.Errorf("shared memory holds %d bytes (%v), want those of the one ejection that lasts", entries, err)
@@ -129,7 +129,7 @@ func TestEjectionsAreTriedAgain(t *testing.T) {
 				return nil
 			}
 			d.ejects(0, d.Addr(1))
-			d.advance(10 * tickPeriod)
+			d.advance(10 * process.TickPeriod)
 			if failures != 3 || d.chooses(1, d.Addr(1)) {
 				t.Errorf("after %d failed writes worker 1 chooses the endpoint: %v", failures, d.chooses(1, d.Addr(1)))
 			}
@@ -146,7 +146,7 @@ func TestEjectionsWithoutSharedMemory(t *testing.T) {
 		t.Error("the worker that saw the failures needs no memory to act on them")
 	}
 	d.kv.Broken = nil
-	d.advance(2 * tickPeriod)
+	d.advance(2 * process.TickPeriod)
 	if d.chooses(1, d.Addr(1)) {
 		t.Error("the ejection did not get through when memory was back")
 	}
@@ -162,7 +162,7 @@ func TestDamagedEjections(t *testing.T) {
 		if err := d.kv.Set(process.KeyEjections, []byte(damage), 0); err != nil {
 			t.Fatal(err)
 		}
-		d.advance(2 * tickPeriod)
+		d.advance(2 * process.TickPeriod)
 		for _, e := range d.endpoints {
 			if !d.chooses(0, e.Addr) {
 				t.Errorf("%q ejects %s", damage, e.Addr)
@@ -170,7 +170,7 @@ func TestDamagedEjections(t *testing.T) {
 		}
 	}
 	d.ejects(0, d.Addr(1))
-	d.advance(2 * tickPeriod)
+	d.advance(2 * process.TickPeriod)
 	if d.chooses(1, d.Addr(1)) {
 		t.Error("after the damage ejections are not shared any more")
 	}
@@ -189,7 +189,7 @@ func TestEjectionsAtTheSameMoment(t *testing.T) {
 		return nil
 	}
 	d.ejects(0, d.Addr(1))
-	d.advance(3 * tickPeriod)
+	d.advance(3 * process.TickPeriod)
 	for i := range d.workers {
 		if d.chooses(i, d.Addr(1)) || d.chooses(i, d.Addr(2)) {
 			t.Errorf("worker %d does not know both ejections", i)

@@ -13,6 +13,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/process/processtest"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
@@ -126,14 +127,12 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 
 func (p *fakeProcess) newWorker() *fakeWorker {
 	w := &fakeWorker{process: p, id: uint32(1 + len(p.threads()))}
-	w.vm = p.newVM()
+	w.vm = p.newVM(config.Higress)
 	return w
 }
 
-// newVM returns a VM in a Higress.
-func (p *fakeProcess) newVM() *VM {
-	return NewVM(fakeGateway{p}, config.Higress)
-}
+// newVM returns a VM of a gateway of the kind.
+func (p *fakeProcess) newVM(kind config.Host) *VM { return NewVM(fakeGateway{p}, kind) }
 
 func (p *fakeProcess) threads() []*fakeWorker {
 	if p.main == nil {
@@ -147,7 +146,7 @@ func (p *fakeProcess) threads() []*fakeWorker {
 func (p *fakeProcess) configure(raw string) bool {
 	taken, known := p.tried[raw]
 	if !known {
-		_, taken = p.newVM().configure("warmgate", []byte(raw), config.Higress)
+		taken = started(p.newVM(config.Higress), 0, "warmgate", raw) != nil
 		p.tried[raw] = taken
 	}
 	if !taken {
@@ -161,23 +160,27 @@ func (p *fakeProcess) configure(raw string) bool {
 }
 
 func (w *fakeWorker) start(raw string) {
-	configured, ok := w.vm.configure("warmgate", []byte(raw), config.Higress)
-	if !ok {
+	next := started(w.vm, w.id, "warmgate", raw)
+	if next == nil {
 		w.process.t.Errorf("a thread refused the configuration that the canary took: %s", raw)
 		return
 	}
 	if w.current != nil {
-		w.vm.configs.remove(w.current)
+		w.current.OnDone()
 	}
-	w.current = configured
-	w.current.context = w.id
-	w.vm.ticks.set(&w.current.ticker, w.process.now, tickPeriod)
+	w.current = next
+	w.vm.ticks.set(&next.ticker, w.process.now, process.TickPeriod) // the first one comes no sooner than others
+}
+
+// started returns the configuration of a plugin that a VM has put in force for a context, nil if it is refused.
+func started(v *VM, context uint32, name, raw string) *Plugin {
+	return v.NewPlugin(context).OnStart(func() (string, []byte) { return name, []byte(raw) })
 }
 
 // lose ends a worker's VM without any callback in it.
 func (w *fakeWorker) lose() {
 	w.current = nil
-	w.vm = w.process.newVM()
+	w.vm = w.process.newVM(config.Higress)
 	w.start(w.process.running)
 }
 

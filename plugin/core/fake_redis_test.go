@@ -125,7 +125,8 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 		}
 		answer := func() { done(worker.ReadClock(), reply, err) }
 		r.process.after(r.latency, func() {
-			r.process.in(worker, func() { worker.Callback(worker.Newest().context, "an answer of Redis", answer, nil) })
+			context := worker.Newest().Context()
+			r.process.in(worker, func() { worker.Callback(context, "an answer of Redis", answer, nil) })
 		})
 	}
 	switch {

@@ -9,11 +9,11 @@ func (pl *choice) answerBegins(end bool) {
 		return
 	}
 	headers := s.leasedHeaders()
-	if isInformational(pl.response.status) { // the response is still to come
-		pl.response.status = 0
+	if isInformational(pl.response.Status) { // the response is still to come
+		pl.response.Status = 0
 		return
 	}
-	pl.response.complete = end
+	pl.response.Complete = end
 	if pl.phase == phaseListing || pl.phase == phaseReserving { // answered by the gateway: nothing is left to resume
 		pl.decided(pl.abandonReservation())
 	}
@@ -23,7 +23,7 @@ func (pl *choice) answerBegins(end bool) {
 	if pl.phase == phaseLeased {
 		s.followServed()
 		pl.charge.restrict(headers)
-		status := pl.response.status
+		status := pl.response.Status
 		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.Idle() { // still leased: not misrouted
 			pl.lease.trackResponse(true)
 		}
@@ -51,7 +51,7 @@ func (pl *choice) end() {
 	if pl.phase == phaseListing || pl.phase == phaseReserving {
 		pl.decided(pl.abandonReservation())
 	}
-	if pl.phase == phaseUncounted && pl.response.status == 0 {
+	if pl.phase == phaseUncounted && pl.response.Status == 0 {
 		pl.region.forwardFailed() // unless its client has left
 	}
 	pl.serving.end()

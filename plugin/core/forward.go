@@ -17,13 +17,14 @@ import (
 // forwarding is what other regions have to do with a placement: meet is called when the request comes, forward and
 // forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an answer or none.
 type forwarding struct {
-	pl   *placement
-	from string // region that has signed its hop, "" for a client's request
-	to   string // region that it was forwarded to, "" for one that is served here
-	peer int    // which of those configured that is
-	away leaving
-	why  region.Reason
-	had  int // blocks of its prompt that had been forwarded there before
+	regions *regions.Regions // what the VM knows of them
+	pl      *placement
+	from    string // region that has signed its hop, "" for a client's request
+	to      string // region that it was forwarded to, "" for one that is served here
+	peer    int    // which of those configured that is
+	away    leaving
+	why     region.Reason
+	had     int // blocks of its prompt that had been forwarded there before
 	// when it was forwarded, and whether it is noted what has become of that
 	sentAt time.Duration
 	ended  bool
@@ -43,9 +44,9 @@ const (
 
 // meet takes in which region has forwarded the request, where regions are configured. What clients send in the header
 // never decides.
-func (f *forwarding) meet() {
+func (f *forwarding) meet(set *config.Set) {
 	pl := f.pl
-	homes := pl.plugin.set.Regions()
+	homes := set.Regions()
 	if len(homes) == 0 {
 		return
 	}
@@ -59,8 +60,8 @@ func (f *forwarding) meet() {
 // meetHop finds out which region has forwarded the request, if one has.
 func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 	pl := f.pl
-	v := pl.plugin.vm
-	from := v.regions.Hop(homes, hop, f.hopSubject())
+	v := pl.shared
+	from := f.regions.Hop(homes, hop, f.hopSubject())
 	f.from, pl.wait.forwarded = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
@@ -82,12 +83,12 @@ func (f *forwarding) hopSubject() string {
 // homeScope routes a request to this region's own servers, and returns their cluster: unless the route, which has led
 // to the given cluster if that is known, leads to one by which the plugin makes calls. What another region has
 // forwarded may have come with the name of a peer's cluster in the header, and gateways go on reporting that.
-func (f *forwarding) homeScope(cluster string) string {
+func (f *forwarding) homeScope(set *config.Set, cluster string) string {
 	pl := f.pl
 	if cluster == "" {
 		cluster = pl.Gateway.Cluster()
 	}
-	if set := pl.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
+	if set.Owns(cluster) && !set.IsPeer(cluster) {
 		return cluster
 	}
 	f.goHome()
@@ -109,9 +110,9 @@ func (f *forwarding) forward() leaving {
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
 	if pl.wait.isQueued() && pl.lease.now()-pl.wait.Since < plan.Wait.Patience {
-		home = pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
+		home = pl.shared.stores.Local.LongestMatch(pl.lease.now(), plan)
 	}
-	return f.forwardBy(&prompt, pl.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt), home)
+	return f.forwardBy(&prompt, f.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt), home)
 }
 
 // muchMore is by how much of a prompt another region must have more of it than this one for a request to go there
@@ -126,12 +127,12 @@ func (f *forwarding) forwardBack() leaving {
 		return stays
 	}
 	plan, prompt := &pl.lease.reservation.plan, f.promptToForward()
-	matched := pl.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt)
+	matched := f.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt)
 	longest := slices.Max(append(matched, 0))
 	if prompt.Fraction(longest) < muchMore {
 		return stays
 	}
-	here := pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
+	here := pl.shared.stores.Local.LongestMatch(pl.lease.now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
 		return stays
 	}
@@ -149,7 +150,7 @@ func (f *forwarding) mayLeave() bool {
 func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leaving {
 	pl := f.pl
 	rules, r := &pl.Config.Regions, &pl.lease.reservation
-	h, now := pl.plugin.vm.regions.Of(pl.Config), pl.lease.now()
+	h, now := f.regions.Of(pl.Config), pl.lease.now()
 	for range len(rules.Peers) + 1 {
 		peer, why, adopted := h.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.request.Random))
 		if peer == region.None {
@@ -158,7 +159,7 @@ func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leavi
 		if adopted && !f.findServers(now, h, peer) {
 			continue
 		}
-		f.leaveHome()
+		pl.leaveHome()
 		h.Record(now, prompt, peer)
 		if f.peer, f.why, f.away = peer, why, toServers; !adopted {
 			if matched != nil {
@@ -182,23 +183,10 @@ func (f *forwarding) promptToForward() lb.Prefix {
 	return prompt
 }
 
-// leaveHome ends what the request has to do with the endpoints at home.
-func (f *forwarding) leaveHome() {
-	pl := f.pl
-	if w := &pl.wait; w.queued || pl.wait.isQueued() {
-		w.queued, w.waited = true, pl.lease.now()-w.Since
-	}
-	if pl.phase == phaseReserving {
-		pl.release()
-		return
-	}
-	pl.enter(phaseUncounted)
-}
-
 // forwardTo sends the request to the gateways of a peer.
 func (f *forwarding) forwardTo(h *regions.Home, peer int) {
 	pl := f.pl
-	v, rules := pl.plugin.vm, &pl.Config.Regions
+	v, rules := pl.shared, &pl.Config.Regions
 	to := &rules.Peers[peer]
 	f.to, f.away = to.Name, toGateways
 	pl.Gateway.SetRequestHeader(regions.HeaderHop, h.SignHop(peer, f.hopSubject()))

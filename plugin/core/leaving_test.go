@@ -7,6 +7,8 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/response"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -83,7 +85,7 @@ func TestEndpointsChangeWhileRequestsWait(t *testing.T) {
 	waiting := []*fakeStream{d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{})}
 	d.advance(time.Second)
 	d.SetEndpoints(make([]streamtest.Endpoint, 2))
-	d.advance(4 * tickPeriod)
+	d.advance(4 * process.TickPeriod)
 	served := slices.IndexFunc(waiting, func(c *fakeStream) bool { return c.Upstream() == 1 })
 	if served < 0 {
 		t.Fatal("no request goes to the new endpoint")
@@ -151,7 +153,7 @@ func TestWaitIsNotBlamedOnTheEndpoint(t *testing.T) {
 	d.advance(time.Second)
 	from := d.endedBy("downstream_remote_disconnect")
 	d.effective = from
-	v := (&response{reached: true}).verdict(d.now, c.core.first.sentAt(), &c.core.Body, from)
+	v := (&response.State{Reached: true}).Verdict(d.now, c.core.first.sentAt(), &c.core.Body, from)
 	d.effective = nil
 	if v != lb.Neutral {
 		t.Errorf("verdict %v after a second at the endpoint", v)
@@ -171,21 +173,20 @@ func TestListening(t *testing.T) {
 	}
 	w := d.workers[0]
 	owner := w.vm.stores.Owner
-	d.advance(tickPeriod)
+	d.advance(process.TickPeriod)
 	if len(d.listening) != 2 { // the main thread's VM as well, but not those that have tried configurations
 		t.Errorf("%d VMs listen", len(d.listening))
 	}
 	if d.listening[owner] != w.id {
 		t.Errorf("the worker listens as %d", d.listening[owner])
 	}
-	newer, _ := w.vm.configure("warmgate", []byte(requestsConfig), 0)
-	newer.context = 77
-	d.advance(tickPeriod)
+	newer := started(w.vm, 77, "warmgate", requestsConfig)
+	d.advance(process.TickPeriod)
 	if d.listening[owner] != 77 {
 		t.Error("the VM does not listen in the name of the newest configuration")
 	}
 	newer.OnDone()
-	d.advance(tickPeriod)
+	d.advance(process.TickPeriod)
 	if d.listening[owner] != w.id {
 		t.Error("the VM listens in the name of a configuration that has ended")
 	}

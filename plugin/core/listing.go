@@ -15,12 +15,12 @@ func (pl *placement) awaitsLists() bool {
 			pl.driver.answered(pl.listed())
 		}
 	}
-	return pl.plugin.vm.lists.Await(w, pl.Cluster.Metrics, pl.Config, pl.Config.BodyTimeout)
+	return pl.shared.lists.Await(w, pl.Cluster.Metrics, pl.Config, pl.Config.BodyTimeout)
 }
 
 // listed decides for a request that has waited for lists.
 func (pl *placement) listed() result {
-	v := pl.plugin.vm
+	v := pl.shared
 	view := v.views.Of(v.Clock(), pl.Scope, pl.Config)
 	if view == nil {
 		return result{step: stepLeft, why: lb.ReasonNoEndpoints}

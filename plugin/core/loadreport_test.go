@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/metrics"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 const reportsConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"metrics":{"orca":true},` +
@@ -39,7 +40,7 @@ func TestFirstReport(t *testing.T) {
 	if got := c.Result().Headers["x-warmgate-reason"]; got != "no_metrics" {
 		t.Errorf("reason %q for the first request", got)
 	}
-	d.advance(2 * tickPeriod)
+	d.advance(2 * process.TickPeriod)
 	got := d.published()
 	r, there := got[d.Addr(c.Upstream())]
 	waiting, _ := r.Value(metrics.Waiting)
@@ -60,12 +61,12 @@ func TestFirstReport(t *testing.T) {
 func TestReportAfterARetry(t *testing.T) {
 	d := startFake(t, 1, 3, reportsConfig)
 	d.answerWith(0, "TEXT num_requests_waiting=0")
-	d.advance(2 * tickPeriod)
+	d.advance(2 * process.TickPeriod)
 	c := d.client(0, streamtest.Request{})
 	c.Retry()
 	c.Head(200, [2]string{metrics.ORCAHeader, "TEXT num_requests_waiting=9"})
 	c.Finish()
-	d.advance(2 * tickPeriod)
+	d.advance(2 * process.TickPeriod)
 	for addr, r := range d.published() {
 		if waiting, _ := r.Value(metrics.Waiting); (waiting == 9) != (addr == d.Addr(c.Upstream())) {
 			t.Errorf("%s has %v waiting; %s has reported 9", addr, waiting, d.Addr(c.Upstream()))
@@ -112,7 +113,7 @@ func TestReportsAreRemoved(t *testing.T) {
 			if got, there := reportIn(s); there != c.got || there && got != report {
 				t.Errorf("%s, round %d: the client got %q (%v)", c.name, round, got, there)
 			}
-			d.advance(2 * tickPeriod)
+			d.advance(2 * process.TickPeriod)
 		}
 		d.drained()
 	}
@@ -122,7 +123,7 @@ func TestReportsAreRemoved(t *testing.T) {
 func TestUnreadableReports(t *testing.T) {
 	d := startFake(t, 1, 2, reportsConfig)
 	d.answerWith(0, "TEXT num_requests_waiting=1")
-	d.advance(2 * tickPeriod)
+	d.advance(2 * process.TickPeriod)
 	before := len(d.log)
 	known := d.published()
 	for _, report := range []string{"BIN CgA=", "nonsense", "TEXT", strings.Repeat("x", 1<<16)} {

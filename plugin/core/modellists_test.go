@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
+	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -126,7 +127,7 @@ func TestListsThatChange(t *testing.T) {
 	d.SetEndpoints(make([]streamtest.Endpoint, 5))
 	d.models[1], d.models[4] = []string{"base"}, []string{"base", "sql"}
 	d.served(0, "base")
-	d.advance(time.Second + 2*tickPeriod)
+	d.advance(time.Second + 2*process.TickPeriod)
 	for range 5 {
 		if at := d.served(0, "sql"); at != 4 {
 			t.Errorf("after one has come with it: sent to endpoint %d", at)
@@ -228,7 +229,7 @@ func TestSilentLists(t *testing.T) {
 		t.Fatal("the first requests are not held")
 	}
 	leaves.ResetByClient()
-	d.advance(250*time.Millisecond + 2*tickPeriod)
+	d.advance(250*time.Millisecond + 2*process.TickPeriod)
 	for name, c := range map[string]*fakeStream{"its own": stays, "another worker's": other} {
 		if at := c.Upstream(); at != 3 && at != 1 {
 			t.Errorf("%s request is sent to endpoint %d", name, at)

@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/response"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -62,8 +63,8 @@ func (j *judging) judged() lb.Verdict {
 	of := j.of
 	verdict := j.verdict()
 	r := &of.response
-	if r.reached && of.Facts.IsFact(verdict, of.lease.addr, r.status) ||
-		of.Idle() && !(verdict == lb.Failure && isUnreached(of.Gateway.Details())) {
+	if r.Reached && of.Facts.IsFact(verdict, of.lease.addr, r.Status) ||
+		of.Idle() && !(verdict == lb.Failure && response.IsUnreached(of.Gateway.Details())) {
 		return lb.Neutral
 	}
 	return verdict
@@ -73,19 +74,19 @@ func (j *judging) judged() lb.Verdict {
 // success.
 func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 	of := j.of
-	r, cl, v := &of.response, of.Cluster, of.plugin.vm
-	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
+	r, cl, v := &of.response, of.Cluster, of.shared
+	if !r.Reached || r.Status < 200 || r.Status >= 300 || r.Encoded {
 		return 0, false
 	}
-	if r.judge(); r.answer != nil && r.outcome != answer.Complete && of.Facts.StatesFact(r.answer) {
-		r.outcome = answer.Refused
+	if r.Judge(); r.Answer != nil && r.Outcome != answer.Complete && of.Facts.StatesFact(r.Answer) {
+		r.Outcome = answer.Refused
 	}
-	if r.outcome == answer.Complete {
+	if r.Outcome == answer.Complete {
 		return 0, false
 	}
 	v.Stats.CountIf(statname.With(stats.Failed,
-		"cluster", cl.Name, "endpoint", of.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
-	switch r.outcome {
+		"cluster", cl.Name, "endpoint", of.lease.addr, "reason", answer.OutcomeNames[r.Outcome]), 1)
+	switch r.Outcome {
 	case answer.Refused:
 		return lb.Rejected, true
 	case answer.Overloaded:
@@ -99,13 +100,13 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
 	of := j.of
 	r, calls := &of.response, &of.Cluster.Calls
-	took, known := r.took()
-	if verdict != lb.Success || r.status >= 300 || !known {
+	took, known := r.Took()
+	if verdict != lb.Success || r.Status >= 300 || !known {
 		return
 	}
 	shows := learned.ShowsUnknown
 	if !of.Pattern.IsListed() {
-		shows = r.shows()
+		shows = r.Shows()
 	}
 	calls.Learn(now, of.Pattern, shows, took, of.What == prompt.Computes)
 }
@@ -118,15 +119,15 @@ func (j *judging) verdict() lb.Verdict {
 	if verdict, judged := j.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := of.response.verdict(of.plugin.vm.Clock(), of.sentAt(), &of.Body, of.Gateway)
+	verdict := of.response.Verdict(of.shared.Clock(), of.sentAt(), &of.Body, of.Gateway)
 	if !of.Config.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}
 	details := of.Gateway.Details()
-	if isUnreachable(details) {
+	if response.IsUnreachable(details) {
 		return lb.Failure
 	}
-	if verdict == lb.Overload && of.response.status == 0 && !strings.Contains(details, "upstream_reset") {
+	if verdict == lb.Overload && of.response.Status == 0 && !strings.Contains(details, "upstream_reset") {
 		return lb.Neutral
 	}
 	return verdict
@@ -140,9 +141,9 @@ func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 		return
 	}
 	if of.Computes() {
-		o.Whole = max(1, of.plugin.vm.ReadClock()-l.steeredAt)
-		if of.response.begunAt > 0 {
-			o.FirstPart = max(1, of.response.begunAt-l.steeredAt)
+		o.Whole = max(1, of.shared.ReadClock()-l.steeredAt)
+		if of.response.BegunAt > 0 {
+			o.FirstPart = max(1, of.response.BegunAt-l.steeredAt)
 		}
 	}
 	result := "failed"
@@ -152,5 +153,5 @@ func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	case lb.Neutral, lb.Rejected:
 		result = "other"
 	}
-	of.plugin.vm.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
+	of.shared.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/response"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -17,7 +19,7 @@ func TestHungEndpoint(t *testing.T) {
 	const requests = 600
 	for i := range requests {
 		c := d.workers[0].open(streamtest.Request{}.Filled())
-		d.advance(tickPeriod)
+		d.advance(process.TickPeriod)
 		if c.Upstream() == 0 {
 			hung[c] = d.now + 10*time.Second
 			if lost++; i >= requests/2 {
@@ -147,7 +149,7 @@ func TestResetOfAnUnfinishedRequest(t *testing.T) {
 		d := startFake(t, 1, 4, requestsConfig)
 		c := d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: unended}.Filled())
 		addr := d.Addr(c.Upstream())
-		d.advance(stalledAfter + tickPeriod)
+		d.advance(response.StalledAfter + process.TickPeriod)
 		c.ResetByUpstream()
 		if blamed := d.weights()[addr] < 1; blamed == unended {
 			t.Errorf("the request has not all come %v, held against the endpoint %v", unended, blamed)
@@ -174,7 +176,7 @@ func TestEndpointThatResetsUploads(t *testing.T) {
 			open[0].Finish()
 			open = open[1:]
 		}
-		d.advance(tickPeriod)
+		d.advance(process.TickPeriod)
 	}
 	if got > 50 {
 		t.Errorf("the endpoint that resets got %d of 200 requests", got)
@@ -257,7 +259,7 @@ func TestBadRequestsOfOneClient(t *testing.T) {
 				honest[0].Finish()
 				honest = honest[1:]
 			}
-			d.advance(tickPeriod)
+			d.advance(process.TickPeriod)
 		}
 		if n := d.workers[0].vm.clusters[fakeCluster].Health.Ejections(); n > 0 {
 			t.Errorf("%d: %d ejections", status, n)
@@ -295,7 +297,7 @@ func TestRefusals(t *testing.T) {
 				open[0].Finish()
 				open = open[1:]
 			}
-			d.advance(tickPeriod)
+			d.advance(process.TickPeriod)
 		}
 		if !everywhere && got > 40 {
 			t.Errorf("the endpoint that answers 404 got %d of 400 requests", got)

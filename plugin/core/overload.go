@@ -13,12 +13,12 @@ import (
 func (pl *placement) answerRefused(why lb.Reason, expected time.Duration) {
 	pl.wait.countRefused(why)
 	if pl.wait.class != nil {
-		expected = pl.wait.expected(pl.plugin.vm.Clock(), expected)
+		expected = pl.wait.expected(pl.shared.Clock(), expected)
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
 	after := pl.retryAfter(expected)
 	if isBudget(why) {
-		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.Config.Overload.RetryAfter, time.Second))
+		wait := pl.shared.WaitFor(cmp.Or(expected, pl.Config.Overload.RetryAfter, time.Second))
 		headers = append(headers, pl.charge.limitHeaders(why, wait)...)
 		if after > 0 {
 			after = wait
@@ -37,7 +37,7 @@ func (b *basis) retryAfter(expected time.Duration) time.Duration {
 	if configured == 0 || expected <= 0 {
 		return configured
 	}
-	return max(time.Nanosecond, b.plugin.vm.Varied(expected))
+	return max(time.Nanosecond, b.shared.Varied(expected))
 }
 
 // overloadBody returns an error as the APIs of model servers have it.

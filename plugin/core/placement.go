@@ -19,10 +19,18 @@ type placement struct {
 	judge  judging  // what its end means for who has served it
 }
 
+// start begins the placement of a request, which its driver acts on.
+func (pl *placement) start(of *shared, r *request.Request, user clusters.PromptUser, d driver) {
+	pl.shared, pl.user, pl.driver, pl.wait.Request = of, user, d, d
+	pl.Subject.Init(r, of.Env, of.clusters, of.prompts)
+	pl.lease.Env, pl.response.From, pl.response.Env = of.Env, r.Gateway, of.Env
+	pl.wait.of, pl.charge.of, pl.judge.of = &pl.basis, &pl.basis, &pl.basis
+}
+
 // begin plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
-	v := pl.plugin.vm
+	v := pl.shared
 	now := v.Clock()
 	view := v.views.Of(now, pl.Scope, pl.Config)
 	if view == nil {
@@ -42,7 +50,7 @@ func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 		return result{step: stepLeft, why: lb.ReasonConfigInvalid}
 	}
 	pl.Cluster.Views[view.ListID] = view
-	pl.response.cluster = pl.Cluster
+	pl.response.Cluster = pl.Cluster
 	pl.Metrics.Request.Context = pl.Context
 	v.scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
 	v.lists.NeededBy(pl.Cluster.Metrics, pl.Config)
@@ -67,7 +75,7 @@ func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 
 // place plans and reserves for a request of which all is known that will be.
 func (pl *placement) place(view *lb.View) result {
-	now := pl.plugin.vm.Clock()
+	now := pl.shared.Clock()
 	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
 			pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
@@ -98,7 +106,7 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if pl.Prompt.Chain != nil {
 		pl.Cluster.Prompts.View = view
 	}
-	pl.State.Plan(now, pl.plugin.vm.stores, &plan)
+	pl.State.Plan(now, pl.shared.stores, &plan)
 	r.plan = plan
 	pl.lease.plannedAt = now
 	return lb.ReasonChosen

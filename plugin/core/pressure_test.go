@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/request"
 )
 
@@ -75,7 +76,7 @@ func TestPressureIsLearned(t *testing.T) {
 		if want := r.plans[i].AddedTokens(0); want <= 0 || o.CountedTokens != want {
 			t.Errorf("request %d: %d tokens of work, want the %d of its plan", i, o.CountedTokens, want)
 		}
-		if (o.TTFT-first).Abs() > tickPeriod || (o.Duration-o.TTFT-rest).Abs() > tickPeriod {
+		if (o.TTFT-first).Abs() > process.TickPeriod || (o.Duration-o.TTFT-rest).Abs() > process.TickPeriod {
 			t.Errorf("request %d: the first part after %v, the end after "+
 				"%v, want %v and %v", i, o.TTFT, o.Duration, first,
 				first+rest)
@@ -107,7 +108,7 @@ func TestFirstPartMayBeTheEnd(t *testing.T) {
 	if o := r.outcomes[0]; o.CountedTokens <= 0 || o.TTFT != 0 || o.Duration != 0 {
 		t.Errorf("at once: %+v, want work and no times", o)
 	}
-	if o := r.outcomes[1]; o.TTFT <= 0 || o.TTFT > tickPeriod || o.Duration < time.Second-tickPeriod {
+	if o := r.outcomes[1]; o.TTFT <= 0 || o.TTFT > process.TickPeriod || o.Duration < time.Second-process.TickPeriod {
 		t.Errorf("in parts: the first after %v and the end after %v", o.TTFT, o.Duration)
 	}
 	d.drained()
@@ -121,7 +122,7 @@ func TestOutcomeHasTimes(t *testing.T) {
 		want   lb.Outcome
 	}{
 		{"in parts", func(*choice) {}, lb.Outcome{CountedTokens: 90, TTFT: time.Second, Duration: 3 * time.Second}},
-		{"in one piece", func(s *choice) { s.response.ttft = 0 }, lb.Outcome{CountedTokens: 90}},
+		{"in one piece", func(s *choice) { s.response.TTFT = 0 }, lb.Outcome{CountedTokens: 90}},
 		{"retried", func(s *choice) { s.lease.addr = "b" }, lb.Outcome{}},
 		{"without a prompt", func(s *choice) { s.Prompt.Chain = nil }, lb.Outcome{}},
 	} {
@@ -129,7 +130,7 @@ func TestOutcomeHasTimes(t *testing.T) {
 		in := d.workers[0].current
 		s := newChoice(&Stream{plugin: in}, nil, in.set.Match("", "", ""), "")
 		s.Prompt.Chain = &request.Chain{Planned: time.Minute}
-		s.lease.addr, s.lease.chosen, s.response.ttft = "a", "a", time.Second
+		s.lease.addr, s.lease.chosen, s.response.TTFT = "a", "a", time.Second
 		s.lease.reservation.plan = lb.Plan{Tokens: 90}
 		s.lease.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}
 		c.change(s)

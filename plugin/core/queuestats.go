@@ -28,7 +28,7 @@ func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	of := w.of
 	cl := of.Cluster
 	q := &cl.Queue
-	of.plugin.vm.gauges.RefreshQueue(now, cl)
+	of.shared.gauges.RefreshQueue(now, cl)
 	waiting := max(q.Stats.Waiting, cl.Waiting)
 	switch {
 	case q.Stats.Interval > 0 && atLeast > 0:
@@ -48,18 +48,18 @@ func (w *waiting) countPlaced() {
 	if w.class == nil {
 		return
 	}
-	cl.Queue.Pressure.Add(of.plugin.vm.Clock(), w.waited, false)
+	cl.Queue.Pressure.Add(of.shared.Clock(), w.waited, false)
 	if w.queued {
 		name := stats.OfClass(stats.QueueWait, cl.Name, w.class.Name)
-		of.plugin.vm.Stats.RecordIf(name, uint64(w.waited.Milliseconds()))
+		of.shared.Stats.RecordIf(name, uint64(w.waited.Milliseconds()))
 	}
 }
 
 // countRefused counts a request that was refused.
 func (w *waiting) countRefused(why lb.Reason) {
-	of, cl, now := w.of, w.of.Cluster, w.of.plugin.vm.Clock()
+	of, cl, now := w.of, w.of.Cluster, w.of.shared.Clock()
 	if isBudget(why) {
-		of.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.Name, "reason", why.String()), 1)
+		of.shared.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.Name, "reason", why.String()), 1)
 	}
 	if w.class == nil {
 		return
@@ -68,7 +68,7 @@ func (w *waiting) countRefused(why lb.Reason) {
 		cl.Queue.Pressure.Add(now, 0, true)
 	}
 	cl.Retries.Failed(now, w.attempt.digest)
-	of.plugin.vm.Stats.CountIf(statname.With(stats.Refusals,
+	of.shared.Stats.CountIf(statname.With(stats.Refusals,
 		"cluster", cl.Name, "class", w.class.Name, "reason", why.String()), 1)
 }
 
@@ -78,7 +78,7 @@ func (w *waiting) countLeft() {
 	w.queued, w.waited = true, now-w.Since
 	cl.Queue.Pressure.Add(now, w.waited, false)
 	cl.Retries.Failed(now, w.attempt.digest)
-	of.plugin.vm.Stats.CountIf(stats.OfClass(stats.Left, cl.Name, w.class.Name), 1)
+	of.shared.Stats.CountIf(stats.OfClass(stats.Left, cl.Name, w.class.Name), 1)
 }
 
 // answerEnded takes over how long the answer took, or that there was none.
@@ -88,7 +88,7 @@ func (w *waiting) answerEnded(now time.Duration, verdict lb.Verdict) {
 	case w.class == nil || !of.Computes():
 	case verdict == lb.Success:
 		of.Cluster.Answers.Add(now - of.placedAt())
-	case !of.response.complete:
+	case !of.response.Complete:
 		of.Cluster.Answers.AddIncomplete(now - of.placedAt())
 		of.Cluster.Retries.Failed(now, w.attempt.digest)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -47,7 +48,7 @@ func TestTimesAreThoseOfTheFirstToken(t *testing.T) {
 				d.advance(time.Second)
 				c.Data(stopEvent)
 				c.Finish()
-				if got := r.outcomes[len(r.outcomes)-1]; got.TTFT < want || got.TTFT > want+tickPeriod {
+				if got := r.outcomes[len(r.outcomes)-1]; got.TTFT < want || got.TTFT > want+process.TickPeriod {
 					t.Errorf("%s, behind %q: a first token after %v, want %v", kind, announcement, got.TTFT, want)
 				}
 			}
@@ -62,8 +63,8 @@ func TestOtherEventsAreNoFirstToken(t *testing.T) {
 	for _, event := range []string{wordEvent, "data: {\"at\":9}\n\n", "data: waiting\n\n"} {
 		c := d.client(0, streamtest.Request{Frames: []string{streamed(1)}})
 		c.Head(200, eventStream)
-		if c.Data(event); c.core.first.response.begun != (event == wordEvent) {
-			t.Errorf("%q: begun %v", event, c.core.first.response.begun)
+		if c.Data(event); c.core.first.response.Begun != (event == wordEvent) {
+			t.Errorf("%q: begun %v", event, c.core.first.response.Begun)
 		}
 		c.Data(wordEvent + stopEvent + doneEvent)
 		c.Finish()
@@ -82,7 +83,7 @@ func TestLatencyOfClustersIsThatOfTheFirstToken(t *testing.T) {
 		}
 	}
 	d.talkAmong(createdEvent)
-	if o := r.outcomes[0]; o.FirstPart < 3*time.Second || o.FirstPart > 3*time.Second+tickPeriod {
+	if o := r.outcomes[0]; o.FirstPart < 3*time.Second || o.FirstPart > 3*time.Second+process.TickPeriod {
 		t.Errorf("first token after %v, want 3s", o.FirstPart)
 	}
 }
@@ -102,8 +103,8 @@ func TestInformationalResponses(t *testing.T) {
 		d := startFake(t, 1, 1, tokensConfig)
 		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
 		c.answerBegins(status, false)
-		if n := len(d.workers[0].vm.clusters[fakeCluster].Answering); n > 0 || c.core.first.response.status != 0 {
-			t.Errorf("%s: %d are answering, status %d", status, n, c.core.first.response.status)
+		if n := len(d.workers[0].vm.clusters[fakeCluster].Answering); n > 0 || c.core.first.response.Status != 0 {
+			t.Errorf("%s: %d are answering, status %d", status, n, c.core.first.response.Status)
 		}
 		c.Head(200)
 		c.Finish()
@@ -120,12 +121,12 @@ func TestFirstEventsOfOtherAPIs(t *testing.T) {
 		d.advance(200 * time.Millisecond)
 		c.Head(200, eventStream)
 		c.Data("data: {\"state\":\"running\"}\n\n")
-		begun = c.core.first.response.begun
+		begun = c.core.first.response.Begun
 		if announced {
 			d.advance(5 * time.Second)
 		}
 		c.Data("data: {\"state\":\"running\"}\n\n")
-		if !c.core.first.response.begun {
+		if !c.core.first.response.Begun {
 			t.Error("not begun with the second event")
 		}
 		c.Data("data: {\"state\":\"over\"}\n\n")
@@ -157,7 +158,7 @@ func (d *fakeDriver) readsEnds(n int, ended bool) (read int) {
 		c := d.client(0, streamtest.Request{Frames: []string{"{}"}})
 		c.Head(200, eventStream)
 		c.Data(wordEvent)
-		if c.Data(wordEvent); !c.core.first.response.unread {
+		if c.Data(wordEvent); !c.core.first.response.Unread {
 			read++
 		}
 		if ended {
@@ -252,8 +253,8 @@ func TestContentOfCallsThatComputeNothing(t *testing.T) {
 			c.Head(200, [2]string{"content-type", kind})
 			c.Data(body)
 			c.Finish()
-			if r := &c.core.first.response; r.answer != nil || r.outcome != answer.Complete {
-				t.Errorf("%s %q: read %v, %s", kind, body, r.answer != nil, answer.OutcomeNames[r.outcome])
+			if r := &c.core.first.response; r.Answer != nil || r.Outcome != answer.Complete {
+				t.Errorf("%s %q: read %v, %s", kind, body, r.Answer != nil, answer.OutcomeNames[r.Outcome])
 			}
 		}
 	}

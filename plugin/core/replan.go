@@ -8,14 +8,14 @@ import (
 
 // reserveAgain reserves for a request that has waited, with a new plan.
 func (pl *placement) reserveAgain() result {
-	pl.plugin.vm.waiters.Remove(&pl.wait.Waiter)
+	pl.shared.waiters.Remove(&pl.wait.Waiter)
 	pl.wait.queued = true
 	return pl.replan()
 }
 
 // replan reserves with a new plan, for a request that has no reservation any more.
 func (pl *placement) replan() result {
-	v, r := pl.plugin.vm, &pl.lease.reservation
+	v, r := pl.shared, &pl.lease.reservation
 	now := pl.lease.now()
 	view, why := v.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
@@ -61,7 +61,7 @@ func (pl *placement) bodyGrew() result {
 	if !w.mayWait() {
 		return result{step: stepWaits}
 	}
-	fits, all := false, pl.plugin.vm.waiters
+	fits, all := false, pl.shared.waiters
 	// it may be granted what others have left
 	if pl.lease.reservation.during(func() { fits = all.Grow(&w.Waiter, w.heldBytes()) }) {
 		return pl.finishReservation()
@@ -99,13 +99,13 @@ func (pl *placement) overflows(cluster string) bool {
 		return false
 	}
 	l := &pl.lease
-	return pl.plugin.vm.views.Overflows(pl.Scope, pl.Config, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
+	return pl.shared.views.Overflows(pl.Scope, pl.Config, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
 }
 
 // planAnew plans and reserves for a request that had no plan.
 func (pl *placement) planAnew() result {
-	now := pl.plugin.vm.Clock()
-	view, why := pl.plugin.vm.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
+	now := pl.shared.Clock()
+	view, why := pl.shared.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
 		why = pl.makePlan(now, view)
 	}

@@ -15,7 +15,7 @@ const timedEvery = 16
 
 // reserve has the request counted at its tenant, before the store chooses an endpoint.
 func (pl *placement) reserve() result {
-	v, l := pl.plugin.vm, &pl.lease
+	v, l := pl.shared, &pl.lease
 	l.store, l.redis = v.stores.Of(pl.Config)
 	now := l.now()
 	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() {
@@ -43,7 +43,7 @@ func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string
 				return
 			}
 			if c.answer(g, err); !c.inCallback && pl.phase == phaseReserving {
-				pl.plugin.vm.RunAs(pl.Context, name, func() { pl.driver.answered(finish()) },
+				pl.shared.RunAs(pl.Context, name, func() { pl.driver.answered(finish()) },
 					pl.driver.GrantRecovered)
 			}
 		})
@@ -52,7 +52,7 @@ func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string
 
 // submit gives the plan to the store.
 func (pl *placement) submit(now time.Duration) result {
-	v, l := pl.plugin.vm, &pl.lease
+	v, l := pl.shared, &pl.lease
 	r := &l.reservation
 	r.id, r.startedAt = v.stores.NextID(), 0
 	if r.id%timedEvery == 1 {
@@ -67,12 +67,12 @@ func (pl *placement) submit(now time.Duration) result {
 
 // hold has the request wait for the answer of its store, which was asked at the given time.
 func (pl *placement) hold(now time.Duration) result {
-	v, l := pl.plugin.vm, &pl.lease
+	v, l := pl.shared, &pl.lease
 	if l.redis != nil {
-		v.ticks.wakeAt(now, now+pl.Config.ReserveTimeout)
+		v.wakeAt(now, now+pl.Config.ReserveTimeout)
 	}
 	if pl.wait.mayWait() {
-		v.ticks.wakeAt(now, now+lb.PollPeriod)
+		v.wakeAt(now, now+lb.PollPeriod)
 		w := &pl.wait
 		// it may be granted what others have left
 		if l.reservation.during(func() { v.waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
@@ -84,7 +84,7 @@ func (pl *placement) hold(now time.Duration) result {
 
 // finishReservation goes on with a request whose store has answered.
 func (pl *placement) finishReservation() result {
-	v, l := pl.plugin.vm, &pl.lease
+	v, l := pl.shared, &pl.lease
 	r := &l.reservation
 	v.waiters.Remove(&pl.wait.Waiter)
 	if r.startedAt > 0 && !r.grant.Queued {
@@ -128,7 +128,7 @@ func (pl *placement) giveUp() result {
 // refusedAsFull refuses a request for which there is no room: the cluster is overloaded.
 func (pl *placement) refusedAsFull(why lb.Reason, expected time.Duration) result {
 	if !pl.Config.Shadow {
-		pl.Cluster.Queue.RefusedAt = pl.plugin.vm.Clock()
+		pl.Cluster.Queue.RefusedAt = pl.shared.Clock()
 	}
 	return result{step: stepRefused, why: why, expected: expected}
 }
@@ -160,7 +160,7 @@ func (pl *placement) requestPlaced() {
 	}
 	if !pl.Config.Shadow { // else the gateway has chosen
 		pl.Cluster.Health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		pl.Cluster.Shares.Count(pl.plugin.vm.Clock(), l.chosen)
+		pl.Cluster.Shares.Count(pl.shared.Clock(), l.chosen)
 		if pl.Cluster.Metrics.Needed() {
 			pl.Metrics.Adapter = pl.Cluster.Engines.AddRequest(pl.Metrics.Model, l.chosen, l.tokens)
 		}
@@ -198,7 +198,7 @@ func (pl *placement) release() {
 func (pl *placement) closeLease() {
 	pl.enter(phaseUncounted)
 	pl.Body.Forget(&pl.Prompt.Work)
-	pl.plugin.vm.waiters.Remove(&pl.wait.Waiter)
+	pl.shared.waiters.Remove(&pl.wait.Waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()
 	pl.lease.close()

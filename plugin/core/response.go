@@ -8,23 +8,24 @@ import (
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/push"
+	"github.com/warmgate/warmgate/plugin/response"
 )
 
 // readAs has the body of the response read as what the request and its headers say; end: it has none.
 func (s *serving) readAs(headers [][2]string, end bool) {
 	pl := s.pl
 	r, l := &pl.response, &pl.lease
-	r.use = use{
-		addr: l.addr, placedAt: pl.placedAt(), requested: pl.Prompt.Work.Streamed, exact: pl.Config.AmongClusters(),
+	r.Use = response.Use{
+		Addr: l.addr, PlacedAt: pl.placedAt(), Requested: pl.Prompt.Work.Streamed, Exact: pl.Config.AmongClusters(),
 	}
-	if r.status < 200 || r.status >= 300 || pl.Idle() { // of that, no answer says anything
+	if r.Status < 200 || r.Status >= 300 || pl.Idle() { // of that, no answer says anything
 		return
 	}
-	r.usage = s.readsUsage()
-	if r.status == 200 && pl.Computes() && pl.Traits.Value(":method") == "POST" { // what is stored may be a page
-		r.api = answer.APIOf(pl.Traits.Path)
+	r.Usage = s.readsUsage()
+	if r.Status == 200 && pl.Computes() && pl.Traits.Value(":method") == "POST" { // what is stored may be a page
+		r.API = answer.APIOf(pl.Traits.Path)
 	}
-	r.begin(headers, end)
+	r.Begin(headers, end)
 }
 
 // readReport takes over the load report of the response, which is that of who serves the request.
@@ -38,7 +39,7 @@ func (s *serving) readReport() {
 		addr = pl.Gateway.ServedBy()
 	}
 	if addr != "" {
-		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
+		pl.shared.scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
 	}
 }
 
@@ -51,7 +52,7 @@ func (s *serving) leasedHeaders() [][2]string {
 	headers := pl.Gateway.ResponseHeaders()
 	for _, h := range headers {
 		if h[0] == ":status" {
-			pl.response.status, _ = strconv.Atoi(h[1])
+			pl.response.Status, _ = strconv.Atoi(h[1])
 		}
 	}
 	return headers
@@ -64,12 +65,12 @@ func isInformational(status int) bool { return status >= 100 && status < 200 && 
 func (s *serving) answerGoesOn(size int, end bool) {
 	pl := s.pl
 	r := &pl.response
-	r.complete = r.complete || end
+	r.Complete = r.Complete || end
 	s.readBegin(size)
-	if size > 0 && r.retry != nil {
+	if size > 0 && r.Retry != nil {
 		pl.charge.readRetry(size)
 	}
-	if at, begins := r.goOn(size, end, pl.phase == phaseLeased); begins && r.streamed {
+	if at, begins := r.GoOn(size, end, pl.phase == phaseLeased); begins && r.Streamed {
 		s.firstToken(at)
 	}
 }
@@ -77,13 +78,13 @@ func (s *serving) answerGoesOn(size int, end bool) {
 // readsBegin reports whether more of the beginning of the answer is to be read.
 func (s *serving) readsBegin() bool {
 	pl := s.pl
-	return pl.State.Makes || pl.phase == phaseLeased && pl.Facts.ReadsRefusal(pl.response.status)
+	return pl.State.Makes || pl.phase == phaseLeased && pl.Facts.ReadsRefusal(pl.response.Status)
 }
 
 // readBegin takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
 func (s *serving) readBegin(size int) {
 	pl := s.pl
-	l, status := &pl.lease, pl.response.status
+	l, status := &pl.lease, pl.response.Status
 	if pl.phase != phaseLeased {
 		return
 	}
@@ -101,7 +102,7 @@ func (s *serving) readBegin(size int) {
 func (s *serving) readsUsage() bool {
 	pl := s.pl
 	r := &pl.response
-	return pl.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
+	return pl.phase == phaseLeased && r.Status >= 200 && r.Status < 300 && !r.Encoded &&
 		(pl.Prompt.Work.Sampled || pl.Prompt.Chain.HasBlocks() || pl.lease.budget.target.addr != "" ||
 			pl.wait.sharesTokens() || pl.What == prompt.Quiet)
 }
@@ -113,13 +114,13 @@ func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
 	if !s.readsUsage() {
 		return
 	}
-	used, known := pl.Prompt.LearnUsage(now, r.answer, r.complete, pl.lease.addr == pl.lease.chosen, o)
+	used, known := pl.Prompt.LearnUsage(now, r.Answer, r.Complete, pl.lease.addr == pl.lease.chosen, o)
 	if !known {
 		return
 	}
 	pl.lease.used(used)
 	if pl.Prompt.Chain.HasBlocks() {
-		pl.Cluster.Prompts.UsedBy(pl.plugin, pl.Config)
+		pl.Cluster.Prompts.UsedBy(pl.user, pl.Config)
 	}
 }
 
@@ -127,14 +128,14 @@ func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
 // one piece has no such moment.
 func (s *serving) firstToken(at time.Duration) {
 	pl := s.pl
-	if a := pl.response.answer; a == nil || !a.Vain() {
+	if a := pl.response.Answer; a == nil || !a.Vain() {
 		s.measurePush(at, true)
 	}
 	if pl.lease.tokens > pl.Prompt.Work.Output {
 		pl.lease.amend("", pl.Prompt.Work.Output)
 	}
 	if pl.Prompt.Chain != nil {
-		pl.response.ttft = max(1, at-pl.Prompt.Chain.Planned) // 0 within one tick, but known
+		pl.response.TTFT = max(1, at-pl.Prompt.Chain.Planned) // 0 within one tick, but known
 	}
 }
 
@@ -147,8 +148,8 @@ func (s *serving) measure(now time.Duration, o *lb.Outcome) {
 		return
 	}
 	o.CountedTokens = l.reservation.plan.AddedTokens(l.reservation.grant.Cached)
-	if pl.response.ttft > 0 {
-		o.TTFT, o.Duration = pl.response.ttft, now-pl.Prompt.Chain.Planned
+	if pl.response.TTFT > 0 {
+		o.TTFT, o.Duration = pl.response.TTFT, now-pl.Prompt.Chain.Planned
 	}
 }
 
@@ -158,12 +159,12 @@ func (s *serving) measurePush(at time.Duration, begun bool) {
 	pl := s.pl
 	l := &pl.lease
 	if pl.Config.Push != push.Pending || !pl.Computes() || l.addr != l.chosen || pl.Config.Shadow ||
-		pl.response.status >= 300 {
+		pl.response.Status >= 300 {
 		return
 	}
 	pl.Cluster.Limits.Observe(at, push.Answer{
 		Addr: l.addr, PlacedAt: pl.placedAt(), Inflight: l.load,
-		Begun: begun, Streamed: pl.response.streamed && !begun, Bytes: pl.response.bytes,
+		Begun: begun, Streamed: pl.response.Streamed && !begun, Bytes: pl.response.Bytes,
 	})
 }
 
@@ -174,7 +175,7 @@ func (s *serving) expectMetrics(now time.Duration) {
 	if !pl.Cluster.Metrics.Needed() || pl.Config.Shadow {
 		return
 	}
-	if pl.Computes() && l.addr == l.chosen && pl.response.status < 300 {
+	if pl.Computes() && l.addr == l.chosen && pl.response.Status < 300 {
 		pl.Cluster.Engines.AddAnswer(now, l.addr, pl.placedAt())
 	}
 }
@@ -182,13 +183,13 @@ func (s *serving) expectMetrics(now time.Duration) {
 // end is called when a request is over.
 func (s *serving) end() {
 	pl := s.pl
-	if pl.phase == phaseLeased && pl.response.status == 0 {
+	if pl.phase == phaseLeased && pl.response.Status == 0 {
 		served := s.pl.server()
-		pl.response.reached = served != ""
+		pl.response.Reached = served != ""
 		s.misrouted(served)
 	}
 	if pl.phase == phaseLeased {
-		s.judge(pl.plugin.vm.Clock())
+		s.judge(pl.shared.Clock())
 	}
 }
 
@@ -208,7 +209,7 @@ func (s *serving) judge(now time.Duration) {
 	}
 	pl.wait.answerEnded(now, verdict)
 	pl.charge.endCharges()
-	if pl.State.LosesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.status) {
+	if pl.State.LosesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.Status) {
 		pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 	}
 	pl.wait.noteServed()

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/plugin/request"
+	"github.com/warmgate/warmgate/plugin/response"
 )
 
 func TestVerdict(t *testing.T) {
@@ -57,12 +58,12 @@ func TestVerdict(t *testing.T) {
 		p.effective = fake
 		s := &basis{
 			Subject:  request.Subject{Request: &request.Request{Gateway: fake, Body: request.Body{EndedAt: p.now}}},
-			response: reading{response: response{status: c.status, complete: c.complete, reached: true}},
+			response: response.Reading{State: response.State{Status: c.status, Complete: c.complete, Reached: true}},
 		}
-		if got := s.response.verdict(p.now, s.sentAt(), &s.Body, fake); got != c.want {
+		if got := s.response.Verdict(p.now, s.sentAt(), &s.Body, fake); got != c.want {
 			t.Errorf("status %d, complete %v, %q: verdict %d, want %d", c.status, c.complete, c.details, got, c.want)
 		}
-		if s.response.reached = false; s.response.verdict(p.now, s.sentAt(), &s.Body, fake) != lb.Neutral {
+		if s.response.Reached = false; s.response.Verdict(p.now, s.sentAt(), &s.Body, fake) != lb.Neutral {
 			t.Errorf("status %d, %q: held against an endpoint that was never tried", c.status, c.details)
 		}
 	}
@@ -78,9 +79,9 @@ func TestVerdictOfImpatience(t *testing.T) {
 		waited  time.Duration
 		want    lb.Verdict
 	}{
-		{"downstream_remote_disconnect", 0, true, patientFor, lb.Overload},
+		{"downstream_remote_disconnect", 0, true, response.PatientFor, lb.Overload},
 		{"http2.remote_reset", 0, true, time.Minute, lb.Overload},
-		{"downstream_remote_disconnect", 0, true, patientFor - 1, lb.Neutral},
+		{"downstream_remote_disconnect", 0, true, response.PatientFor - 1, lb.Neutral},
 		{"downstream_remote_disconnect", 200, true, time.Minute, lb.Neutral},
 		{"downstream_remote_disconnect", 0, false, time.Minute, lb.Neutral}, // an upload that was given up
 		{"stream_idle_timeout", 504, false, time.Minute, lb.Neutral},
@@ -89,11 +90,11 @@ func TestVerdictOfImpatience(t *testing.T) {
 		fake := p.endedBy(c.details)
 		p.effective = fake
 		s := &basis{Subject: request.Subject{Request: &request.Request{Gateway: fake}}}
-		s.response.status, s.response.reached = c.status, true
+		s.response.Status, s.response.Reached = c.status, true
 		if c.sent {
 			s.Body.EndedAt = p.now
 		}
-		if got := s.response.verdict(p.now+c.waited, s.sentAt(), &s.Body, fake); got != c.want {
+		if got := s.response.Verdict(p.now+c.waited, s.sentAt(), &s.Body, fake); got != c.want {
 			t.Errorf("%+v: verdict %d, want %d", c, got, c.want)
 		}
 	}
@@ -185,15 +186,15 @@ func TestClientsThatGiveUp(t *testing.T) {
 		wait    time.Duration
 		blamed  bool
 	}{
-		"no body": {streamtest.Request{}, patientFor, true},
-		"a body":  {streamtest.Request{Frames: []string{`{}`}}, patientFor, true},
+		"no body": {streamtest.Request{}, response.PatientFor, true},
+		"a body":  {streamtest.Request{Frames: []string{`{}`}}, response.PatientFor, true},
 		"trailers": {
 			streamtest.Request{Frames: []string{`{}`}, Trailers: [][2]string{{"a", "b"}}},
-			patientFor,
+			response.PatientFor,
 			true,
 		},
-		"soon":               {streamtest.Request{Frames: []string{`{}`}}, patientFor - time.Second, false},
-		"a body without end": {streamtest.Request{Frames: []string{`{`}, Unended: true}, patientFor, false},
+		"soon":               {streamtest.Request{Frames: []string{`{}`}}, response.PatientFor - time.Second, false},
+		"a body without end": {streamtest.Request{Frames: []string{`{`}, Unended: true}, response.PatientFor, false},
 	} {
 		d := startFake(t, 1, 2, requestsConfig)
 		s := d.workers[0].open(c.request.Filled())

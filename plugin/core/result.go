@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/waiters"
 )
 
 // step is how far a placement has come with what it was asked for.
@@ -30,6 +31,6 @@ type result struct {
 
 // driver acts on the results of a placement that come later than what was asked for.
 type driver interface {
-	answered(r result)
-	GrantRecovered() // answered has panicked
+	waiters.Request
+	answered(r result) // if it panics, GrantRecovered is called
 }

@@ -1,11 +1,11 @@
 package core
 
 import (
-	"cmp"
 	"strconv"
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/response"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -27,12 +27,12 @@ func (f *forwarding) followForwarded() (returned bool) {
 		return false
 	}
 	served := pl.Gateway.ServedBy()
-	pl.response.status, _ = strconv.Atoi(pl.Gateway.ResponseHeader(":status"))
-	pl.response.reached = served != ""
+	pl.response.Status, _ = strconv.Atoi(pl.Gateway.ResponseHeader(":status"))
+	pl.response.Reached = served != ""
 	switch {
 	case f.followHome(served):
 		f.forwardEnded(false)
-	case pl.response.reached && pl.response.status < 400:
+	case pl.response.Reached && pl.response.Status < 400:
 		f.forwardEnded(true)
 	default:
 		f.forwardFailed()
@@ -47,14 +47,14 @@ func (f *forwarding) forwardFailed() {
 	if !f.isForwarded() || f.ended {
 		return
 	}
-	if pl.response.status == 0 {
-		pl.response.reached = pl.Gateway.ServedBy() != ""
+	if pl.response.Status == 0 {
+		pl.response.Reached = pl.Gateway.ServedBy() != ""
 	}
-	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
+	switch pl.response.Verdict(pl.shared.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
-		if isUnreachable(pl.Gateway.Details()) {
+		if response.IsUnreachable(pl.Gateway.Details()) {
 			f.forwardEnded(false)
 		}
 	default:
@@ -69,13 +69,13 @@ func (f *forwarding) forwardEnded(served bool) {
 	}
 	f.ended = true
 	prompt := f.promptToForward()
-	f.pl.plugin.vm.regions.Of(f.pl.Config).Ended(f.peer, f.sentAt, served, &prompt, f.had)
+	f.regions.Of(f.pl.Config).Ended(f.peer, f.sentAt, served, &prompt, f.had)
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
 func (f *forwarding) followHome(served string) bool {
 	pl := f.pl
-	v, r := pl.plugin.vm, &pl.lease.reservation
+	v, r := pl.shared, &pl.lease.reservation
 	view := v.GW.KnownView(v.Clock(), pl.Scope, pl.Config)
 	if view == nil {
 		view = r.view
@@ -85,34 +85,8 @@ func (f *forwarding) followHome(served string) bool {
 	}
 	r.view = view
 	prompt := f.promptToForward()
-	f.countAt(served, &prompt)
+	pl.countAt(served, &prompt)
 	f.returned = true
 	v.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
 	return true
-}
-
-// countAt counts the request at an endpoint that the gateway has chosen, full or not.
-func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
-	pl := f.pl
-	v, l := pl.plugin.vm, &pl.lease
-	r := &l.reservation
-	if l.store == nil { // it had no plan
-		l.store, l.redis = v.stores.Of(pl.Config)
-	}
-	now := v.ReadClock()
-	l.plannedAt = cmp.Or(l.plannedAt, now)
-	r.plan = lb.Plan{
-		Scope: pl.Scope, Unit: r.plan.Unit, Random: r.request.Random, Prefix: *prompt,
-		List:   lb.NewList([]lb.Candidate{{Addr: addr, Weight: 1}}),
-		Tokens: cmp.Or(r.plan.Tokens, r.request.PromptTokens+r.request.OutputTokens),
-	}
-	id := v.stores.NextID()
-	r.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}
-	l.open(pl.Cluster)
-	pl.enter(phaseLeased)
-	l.store.Reserve(now, id, &r.plan, func(g lb.Grant, err error) {
-		if err == nil && r.id == id && pl.phase == phaseLeased {
-			r.grant, l.load, l.tokens = g, g.Load.Requests, r.plan.AddedTokens(g.Cached)
-		}
-	})
 }

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/request"
@@ -22,11 +24,11 @@ type serving struct{ pl *placement }
 func (s *serving) followServed() {
 	pl := s.pl
 	served := pl.server()
-	pl.response.reached = pl.response.reached || served != ""
+	pl.response.Reached = pl.response.Reached || served != ""
 	if s.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
 		return
 	}
-	v, r := pl.plugin.vm, &pl.lease.reservation
+	v, r := pl.shared, &pl.lease.reservation
 	now := v.Clock()
 	had := 0
 	if pl.Config.Shadow {
@@ -75,7 +77,7 @@ func (s *serving) misrouted(served string) bool {
 	pl.wait.noteUnserved()
 	pl.release()
 	pl.lease.addr = served
-	pl.plugin.vm.Stats.Count(stats.Misrouted, 1)
+	pl.shared.Stats.Count(stats.Misrouted, 1)
 	return true
 }
 
@@ -101,5 +103,32 @@ func (pl *placement) sessionPlaced() {
 		result = request.AtHome
 	}
 	pl.Session.Result = result
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.Cluster.Name, "result", result), 1)
+	pl.shared.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.Cluster.Name, "result", result), 1)
+}
+
+// server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
+// The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
+// endpoint of one of the candidates.
+func (pl *placement) server() string {
+	served := pl.Gateway.ServedBy()
+	if served == "" || !pl.Config.AmongClusters() {
+		return served
+	}
+	in, reported := &pl.Config.Clusters, pl.Gateway.Cluster()
+	holds := func(name string) bool {
+		v := pl.shared
+		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.Config), served)
+	}
+	if holds(reported) {
+		return reported
+	}
+	if i := slices.IndexFunc(in.List, holds); i >= 0 {
+		return in.List[i]
+	}
+	return reported
+}
+
+// lists reports whether the address is one of the view's endpoints.
+func lists(v *lb.View, addr string) bool {
+	return v != nil && slices.ContainsFunc(v.Endpoints, func(e lb.Endpoint) bool { return e.Addr == addr })
 }

@@ -12,7 +12,7 @@ import (
 // answered notes that an answer to the request's tenant has ended well.
 func (w *waiting) answered(now time.Duration) {
 	if t := w.tenant; t != 0 {
-		w.of.plugin.vm.waiters.Tenants.Answered(now, t)
+		w.of.shared.waiters.Tenants.Answered(now, t)
 	}
 }
 
@@ -39,15 +39,15 @@ func (w *waiting) noteUnserved() {
 func (w *waiting) servedTokens() int64 {
 	of := w.of
 	l, r := &of.lease, &of.response
-	if unserved, _ := r.unserved(of.Gateway); unserved {
+	if unserved, _ := r.Unserved(of.Gateway); unserved {
 		return 0
 	}
 	plan, cached := &l.reservation.plan, 0
 	if l.addr == l.chosen {
 		cached = l.reservation.grant.Cached
 	}
-	if r.answer != nil {
-		if u, ok := r.answer.Usage(r.complete); ok {
+	if r.Answer != nil {
+		if u, ok := r.Answer.Usage(r.Complete); ok {
 			switch {
 			case plan.HasBudget(): // a budget is charged for what is cached, too
 				u.Cached = 0
@@ -58,8 +58,8 @@ func (w *waiting) servedTokens() int64 {
 		}
 	}
 	tokens := plan.AddedTokens(cached)
-	if of.Prompt.Work.Streamed || r.streamed {
-		tokens += r.parts - of.Prompt.Work.Output
+	if of.Prompt.Work.Streamed || r.Streamed {
+		tokens += r.Parts - of.Prompt.Work.Output
 	}
 	return tokens
 }

@@ -17,7 +17,7 @@ func (pl *placement) reserveTenant(now time.Duration) result {
 	if b == nil || !b.Tenants.Limited() || pl.Config.Shadow || !pl.Computes() {
 		return result{step: stepReady, at: now}
 	}
-	v, l, t := pl.plugin.vm, &pl.lease, &pl.lease.budget.tenant
+	v, l, t := pl.shared, &pl.lease, &pl.lease.budget.tenant
 	pl.Traits.Read(pl.Gateway)
 	digest := tenantDigest(pl.Traits.Value(b.Tenants.Header))
 	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.Scope, digest, l.reservation.plan.Budget.Tokens)
@@ -25,7 +25,7 @@ func (pl *placement) reserveTenant(now time.Duration) result {
 	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", pl.finishTenant) {
 		return pl.finishTenant()
 	}
-	v.ticks.wakeAt(now, now+pl.Config.ReserveTimeout)
+	v.wakeAt(now, now+pl.Config.ReserveTimeout)
 	return result{step: stepWaits}
 }
 

@@ -178,7 +178,7 @@ func TestServedTokens(t *testing.T) {
 			for _, part := range c.parts {
 				waits.Data(part)
 			}
-			waits.core.first.response.complete = true
+			waits.core.first.response.Complete = true
 			waits.in(func() {
 				if got := waits.core.first.wait.servedTokens(); got != c.want {
 					t.Errorf("%d tokens, want %d", got, c.want)

@@ -13,8 +13,6 @@ import (
 // redisclient/late.go.
 
 const (
-	// tickPeriod is the precision of deadlines: how often a VM looks for what is due.
-	tickPeriod = process.TickPeriod
 	// firstTick is when the first tick of a configuration comes: until the endpoints are known, requests are balanced
 	// natively and no cap applies.
 	firstTick = 10 * time.Millisecond
@@ -62,7 +60,7 @@ func (t *ticks) wakeAt(now, at time.Duration) {
 // rearm sets the timer whose tick this is: to the next deadline, 0 for none, if it is that of the newest configuration.
 func (t *ticks) rearm(of *ticker, now, next time.Duration) {
 	of.due = now + of.period
-	wait := tickPeriod
+	wait := process.TickPeriod
 	if next > 0 && of == t.newest() {
 		wait = min(wait, next-now)
 	}
@@ -83,7 +81,7 @@ func (t *ticks) set(of *ticker, now, wait time.Duration) {
 
 // due reports whether what is done at every tick is due. Several configurations tick a VM more often than needed.
 func (t *ticks) due(now time.Duration) bool {
-	if now-t.LastTick < tickPeriod/2 {
+	if now-t.LastTick < process.TickPeriod/2 {
 		return false
 	}
 	t.LastTick = now

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -23,9 +24,9 @@ func TestTicksThatComeTogether(t *testing.T) {
 	d.serve(0, 200)
 	writes, d.ticks = 0, 0
 	for range 30 {
-		d.now += tickPeriod
+		d.now += process.TickPeriod
 		for range 3 {
-			d.workers[0].vm.tick(d.workers[0].current)
+			d.workers[0].current.OnTick()
 		}
 	}
 	if d.ticks != 30 {
@@ -72,7 +73,7 @@ func TestTicksFollowDeadlines(t *testing.T) {
 	second.Finish()
 	d.redis.fate = redisAnswers
 	d.advance(2 * time.Second)
-	if w.period != tickPeriod {
+	if w.period != process.TickPeriod {
 		t.Errorf("at rest the timer is at %v", w.period)
 	}
 	d.drained()

@@ -41,6 +41,7 @@ type VM struct {
 	tasks     *admissionCore    // what the admission API knows of the VM
 	api       *admission.API    // which admits requests that their senders send themselves
 	gauges    *gauges.Gauges    // what the statistics show
+	placing   shared            // what all placements have in common
 	listener  *Plugin           // the newest configuration at the latest tick
 	duplicate bool              // the plugin was found twice in one filter chain
 }
@@ -63,6 +64,10 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	}
 	v.api = admission.New(e, v.tasks, views.BudgetScope)
 	v.gauges = gauges.New(e, v.configs.allParts, v.clusters, v.stores)
+	v.placing = shared{
+		Env: e, clusters: v.clusters, views: v.views, stores: v.stores, waiters: v.waiters, scraping: v.scraping,
+		lists: v.lists, gauges: v.gauges, prompts: v.prompts, wakeAt: v.ticks.wakeAt,
+	}
 	return v
 }
 

@@ -41,7 +41,7 @@ const claimBytes = 1 << 20
 // not wait, but takes an endpoint that is open: what is typical of all answers says little about one.
 func (w *waiting) prepare(now time.Duration) lb.Reason {
 	of := w.of
-	v, q := of.plugin.vm, &of.Config.Queue
+	v, q := of.shared, &of.Config.Queue
 	of.Traits.Read(of.Gateway)
 	w.class, w.Since, w.refusal = of.Traits.Class(of.Config), cmp.Or(w.Since, now), lb.ReasonAtCapacity
 	w.Scope, w.Config, w.Cluster, w.Context, w.Rank = of.Scope, of.Config, of.Cluster, of.Context, w.class.Rank

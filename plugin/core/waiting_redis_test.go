@@ -73,7 +73,7 @@ func TestWaitsInRedis(t *testing.T) {
 func (d *fakeDriver) planAgain(worker int, c *fakeStream) {
 	vm := d.workers[worker].vm
 	d.in(vm, func() {
-		vm.Callback(vm.Newest().context, "a new plan", func() {
+		vm.Callback(vm.Newest().Context(), "a new plan", func() {
 			vm.RunAs(c.core.Context, "a new plan", c.core.first.PlanAgain, c.core.first.GrantRecovered)
 		}, nil)
 	})

@@ -13,29 +13,10 @@ import (
 	"embed"
 	"slices"
 	"strings"
-	"unsafe"
 )
 
 //go:embed *.lua
-var folder embed.FS
-
-// embedded is a file as embed.FS keeps it: the compiler, which writes them, knows this layout.
-type embedded struct {
-	name, text string
-	_          [16]byte
-}
-
-// textOf returns the text of the file with the name. It reads what is in folder without its methods: they link
-// fs.FileInfo, and so time.Time with all that parses and formats times, 0.12 MB of the plugin. It panics if there is no
-// such file.
-func textOf(name string) string {
-	for _, f := range **(**[]embedded)(unsafe.Pointer(&folder)) {
-		if f.name == name {
-			return f.text
-		}
-	}
-	panic("no file " + name)
-}
+var files embed.FS
 
 // Line is a line of a script.
 type Line struct {
@@ -82,9 +63,13 @@ type joiner struct {
 
 // file adds the lines of a file and of what it uses.
 func (j *joiner) file(name string, isScript bool) {
+	text, err := files.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err)
+	}
 	end := "" // of the function whose body the file is
 	number := 0
-	for line := range strings.Lines(textOf(name + ".lua")) {
+	for line := range strings.Lines(string(text)) {
 		number++
 		line = strings.TrimSuffix(line, "\n")
 		command, names, _ := strings.Cut(line, " ")

@@ -1,4 +1,4 @@
-package core
+package response
 
 import (
 	"slices"
@@ -15,44 +15,44 @@ import (
 // This file is what the end of a request says of what has served it.
 
 const (
-	// patientFor is how long an endpoint may keep a request waiting before it counts against it that the client leaves.
-	patientFor = 5 * time.Second
-	// stalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
-	stalledAfter = 2 * process.TickPeriod
+	// PatientFor is how long an endpoint may keep a request waiting before it counts against it that the client leaves.
+	PatientFor = 5 * time.Second
+	// StalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
+	StalledAfter = 2 * process.TickPeriod
 )
 
 // connectionFailures are what the gateway's details contain when it cannot connect to the endpoint.
 var connectionFailures = [...]string{"connection_failure", "connection_timeout"}
 
-// verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
+// Verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
 // only read when it is not plainly good.
-func (r *response) verdict(now, sentAt time.Duration, b *request.Body, from host.GatewayStream) lb.Verdict {
-	if !r.reached { // answered by a filter, or for want of an endpoint
+func (r *State) Verdict(now, sentAt time.Duration, b *request.Body, from host.GatewayStream) lb.Verdict {
+	if !r.Reached { // answered by a filter, or for want of an endpoint
 		return lb.Neutral
 	}
-	if r.complete && r.status > 0 && r.status < 400 {
+	if r.Complete && r.Status > 0 && r.Status < 400 {
 		return lb.Success
 	}
 	details := from.Details()
 	switch {
-	case details == "via_upstream" || details == "" && r.status >= 400:
-		return statusVerdict(r.status)
+	case details == "via_upstream" || details == "" && r.Status >= 400:
+		return statusVerdict(r.Status)
 	case strings.Contains(details, "overflow") || strings.Contains(details, "no_healthy_upstream"):
 		return lb.Neutral // the gateway's own limits
 	case containsAny(details, connectionFailures[:]...):
 		return lb.Failure // whatever the request was
-	case b.EndedAt == 0 && now-b.LastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
+	case b.EndedAt == 0 && now-b.LastPart < StalledAfter && strings.Contains(details, "upstream_reset"):
 		return lb.Overload // it had not all of the request yet, but that was on its way
 	case b.EndedAt == 0:
 		return lb.Neutral // the client has stalled, so that may be why
 	case isTimeout(details):
-		if r.status == 0 || r.status >= 500 { // as far as can be known: 500 and above may be the gateway's own
+		if r.Status == 0 || r.Status >= 500 { // as far as can be known: 500 and above may be the gateway's own
 			return lb.TimedOut
 		}
 		return lb.Neutral // a long answer, or a slow client
 	case strings.Contains(details, "upstream") && !strings.Contains(details, "downstream"):
 		return lb.Failure
-	case r.status == 0 && now-sentAt >= patientFor:
+	case r.Status == 0 && now-sentAt >= PatientFor:
 		return lb.Overload // the client gave up waiting
 	}
 	return lb.Neutral
@@ -87,40 +87,40 @@ func statusVerdict(status int) lb.Verdict {
 	return lb.Failure
 }
 
-// isUnreachable reports whether the gateway's details of a response mean that it can send nothing to the cluster.
-func isUnreachable(details string) bool {
+// IsUnreachable reports whether the gateway's details of a response mean that it can send nothing to the cluster.
+func IsUnreachable(details string) bool {
 	return containsAny(details, "overflow", "no_healthy_upstream", "cluster_not_found")
 }
 
-// isUnreached reports whether they mean that it could not even connect.
-func isUnreached(details string) bool {
-	return isUnreachable(details) || containsAny(details, connectionFailures[:]...)
+// IsUnreached reports whether they mean that it could not even connect.
+func IsUnreached(details string) bool {
+	return IsUnreachable(details) || containsAny(details, connectionFailures[:]...)
 }
 
 func containsAny(details string, causes ...string) bool {
 	return slices.ContainsFunc(causes, func(cause string) bool { return strings.Contains(details, cause) })
 }
 
-// unserved reports whether no model can have worked on the request: the gateway has not reached its server, and
+// Unserved reports whether no model can have worked on the request: the gateway has not reached its server, and
 // so the request is unseen, or the server has refused it.
-func (r *response) unserved(from host.GatewayStream) (unserved, unseen bool) {
+func (r *State) Unserved(from host.GatewayStream) (unserved, unseen bool) {
 	switch {
-	case !r.reached:
+	case !r.Reached:
 		return true, true
-	case r.outcome == answer.Refused || r.outcome == answer.Overloaded || r.outcome == answer.Failed:
-		return !r.answer.HasOutput(), false
-	case r.status < 400:
+	case r.Outcome == answer.Refused || r.Outcome == answer.Overloaded || r.Outcome == answer.Failed:
+		return !r.Answer.HasOutput(), false
+	case r.Status < 400:
 		return false, false
 	}
 	if details := from.Details(); details != "" && details != "via_upstream" {
-		unseen = isUnreached(details)
+		unseen = IsUnreached(details)
 		return unseen, unseen
 	}
-	switch r.status {
+	switch r.Status {
 	case 503, 529:
 		return true, false
 	case 408, 499: // the client was slow or left
 		return false, false
 	}
-	return r.status < 500, false
+	return r.Status < 500, false
 }
