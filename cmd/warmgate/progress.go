@@ -22,11 +22,11 @@ func (p *progress) begin(policy string, endpoints int) {
 
 // at shows how many of the run are done. It has the run go on.
 func (p *progress) at(done int) bool {
-	percent := 100 * (p.before + done) / max(1, p.all)
+	percent := min(100, 100*(p.before+done)/max(1, p.all))
 	if percent+1 != p.shown && inColor(p.out) {
 		p.shown = percent + 1
 		const width = 30
-		full := width * min(percent, 100) / 100
+		full := width * percent / 100
 		bar := strings.Repeat("#", full) + strings.Repeat(".", width-full)
 		fmt.Fprintf(p.out, "\r%s %3d %% %s\x1b[K", bar, percent, p.what)
 	}

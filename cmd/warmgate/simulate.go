@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -29,6 +30,7 @@ type simulation struct {
 	endpoints    []int
 	price        float64
 	seed         uint64
+	within       time.Duration
 
 	trace    string
 	speed    float64
@@ -72,6 +74,8 @@ configuration of the plugin, serves the same load before each number of servers.
 		strings.Join(usualPolicies, ", "))
 	f.StringArrayVar(&s.configs, "config", nil, "configuration of the plugin to play, a file of YAML or JSON")
 	f.IntSliceVar(&s.endpoints, "endpoints", []int{4}, "numbers of servers to play with")
+	f.DurationVar(&s.within, "within", 0, "find the fewest servers, up to --endpoints, with which nine in ten first "+
+		"tokens come within this time and nothing is refused")
 	f.Float64Var(&s.price, "price", 0, "what a server costs an hour, for the cost of tokens")
 	f.Uint64Var(&s.seed, "seed", 1, "seed of all that is random")
 	f.StringVar(&s.html, "html", "", "also write a page with plots into this file")
@@ -126,17 +130,21 @@ func (s *simulation) run(command *cobra.Command) error {
 	}
 	debug.SetGCPercent(simulate.GCPercent)
 	bar := &progress{out: command.ErrOrStderr(), all: requests * len(contenders) * len(s.endpoints)}
-	var runs []outcome.Run
-	for _, n := range s.endpoints {
-		for _, c := range contenders {
-			bar.begin(c.Name, n)
-			r, err := simulate.Run(load(), simulate.Alike(n, s.engine), c, s.seed, bar.at)
-			if err != nil {
-				return fmt.Errorf("%s, %d endpoints: %w", c.Name, n, err)
-			}
-			bar.before += requests
-			runs = append(runs, outcome.Run{Result: r, Cost: s.price * float64(n) * r.Took / 3600})
+	if s.within > 0 {
+		bar.all = requests * len(contenders) * (1 + bits.Len(uint(slices.Max(s.endpoints))))
+	}
+	play := func(c simulate.Contender, n int) (run outcome.Run, err error) {
+		bar.begin(c.Name, n)
+		r, err := simulate.Run(load(), simulate.Alike(n, s.engine), c, s.seed, bar.at)
+		if err != nil {
+			return run, fmt.Errorf("%s, %d endpoints: %w", c.Name, n, err)
 		}
+		bar.before += requests
+		return outcome.Run{Result: r, Cost: s.price * float64(n) * r.Took / 3600}, nil
+	}
+	runs, err := s.play(contenders, play)
+	if err != nil {
+		return err
 	}
 	bar.clear()
 	if s.html != "" {
@@ -145,6 +153,53 @@ func (s *simulation) run(command *cobra.Command) error {
 		}
 	}
 	return outcome.Print(command.OutOrStdout(), s.output, runs)
+}
+
+// play plays each contender with each number of servers, or with as few as suffice.
+func (s *simulation) play(
+	contenders []simulate.Contender, play func(c simulate.Contender, n int) (outcome.Run, error),
+) (runs []outcome.Run, err error) {
+	for i, n := range s.endpoints {
+		for _, c := range contenders {
+			var r outcome.Run
+			switch {
+			case s.within == 0:
+				r, err = play(c, n)
+			case i > 0:
+				continue
+			default:
+				r, err = s.fewest(func(n int) (outcome.Run, error) { return play(c, n) })
+			}
+			if err != nil {
+				return nil, err
+			}
+			runs = append(runs, r)
+		}
+	}
+	return runs, nil
+}
+
+// fewest returns the run with the fewest servers, of the numbers from 1 to the largest of --endpoints, with which nine
+// in ten first tokens come within the time and nothing is refused: by bisection, as if more servers never were worse.
+// If none suffices it is the run with all of them.
+func (s *simulation) fewest(play func(n int) (outcome.Run, error)) (outcome.Run, error) {
+	least, most := 1, slices.Max(s.endpoints)
+	best, err := play(most)
+	for err == nil && least < most && s.suffices(&best) {
+		n := (least + most) / 2
+		var r outcome.Run
+		if r, err = play(n); s.suffices(&r) {
+			best, most = r, n
+		} else {
+			least = n + 1
+		}
+	}
+	return best, err
+}
+
+// suffices reports whether a run is good enough.
+func (s *simulation) suffices(r *outcome.Run) bool {
+	return r.Result != nil && r.Served == r.Requests && r.TTFT.P90 <= s.within.Seconds()
 }
 
 // newLoad returns what makes the load for a run, and how many requests it has.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,6 +54,32 @@ func TestSimulateFormats(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Policy != "prefix_cache" || r.Requests != 300 ||
 		r.Served != 300 || r.Cached < 0.5 {
 		t.Errorf("%s: %+v, %v", text, r, err)
+	}
+}
+
+// TestSimulateFewest compares what --within finds with all numbers of servers.
+func TestSimulateFewest(t *testing.T) {
+	busy := []string{"--policy", "prefix_cache", "--think", "100ms", "--sessions", "60", "-o", "csv"}
+	rows := func(more ...string) [][]string {
+		all, err := csv.NewReader(strings.NewReader(simulated(t, append(busy, more...)...))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all[1:]
+	}
+	all, within, want := rows("--endpoints", "1,2,3,4,5,6,7,8"), 0.2, "none"
+	for _, row := range slices.Backward(all) {
+		if p90, err := strconv.ParseFloat(row[5], 64); err != nil || p90 > within {
+			break
+		}
+		want = row[1]
+	}
+	found := rows("--endpoints", "8", "--within", "200ms")
+	if len(found) != 1 || found[0][1] != want || want == "1" || want == "8" {
+		t.Errorf("found %q, want %s of %q", found, want, all)
+	}
+	if found := rows("--endpoints", "2", "--within", "1ms"); len(found) != 1 || found[0][1] != "2" {
+		t.Errorf("found %q within a time that is too short", found)
 	}
 }
 
