@@ -114,13 +114,13 @@ func (c *kvCache) name(p Part, tokens int) (id int32, ok bool) {
 	return id, true
 }
 
-// complete adds to an entry that was evicted in part what a request has computed of it again, of its own, and returns
-// how much that is.
-func (c *kvCache) complete(id int32) (tokens int) {
+// extend gives an entry so many tokens of its part, which a request has computed and has of its own. It returns by how
+// many these are more than before.
+func (c *kvCache) extend(id int32, tokens int) (more int) {
 	e := &c.entries[id]
-	tokens = e.tokens - e.kept
-	e.kept = e.tokens
-	return tokens
+	more = max(0, tokens-e.kept)
+	e.kept += more
+	return more
 }
 
 // release gives up entries, and tokens that a request has of its own. The last entry is evicted first.

@@ -185,7 +185,7 @@ func (e *Engine) place(r *Request, budget int) (tokens int, ok bool) {
 		return 0, false
 	}
 	r.entries = e.cache.acquire(r.entries[:0], r.Prompt)
-	r.computed, r.named, r.found = computed, 0, len(r.entries)
+	r.computed, r.named, r.partly, r.found = computed, 0, false, len(r.entries)
 	e.grow(r, n)
 	return n, true
 }
@@ -268,26 +268,39 @@ func (e *Engine) advance(r *Request) {
 	e.release(r)
 }
 
-// nameParts lets later prompts find the parts of the request that have been computed.
+// nameParts lets later prompts find the parts of the request that have been computed, and whole blocks of the next one.
 func (e *Engine) nameParts(r *Request) {
 	if r.named == len(r.Prompt) {
 		return
 	}
 	end := 0
 	for i := range r.Prompt {
-		if end += r.Prompt[i].Tokens; end > r.computed {
-			return
-		}
+		begin := end
+		end += r.Prompt[i].Tokens
 		if i < r.named {
 			continue
 		}
-		r.named++
-		if i < r.found {
-			r.own -= e.cache.complete(r.entries[i])
-		} else if id, ok := e.cache.name(r.Prompt[i], r.Prompt[i].Tokens); ok {
-			r.entries = append(r.entries, id)
-			r.own -= r.Prompt[i].Tokens
+		if end > r.computed {
+			if kept := r.computed/e.cfg.BlockSize*e.cfg.BlockSize - begin; kept > 0 {
+				e.namePart(r, i, kept)
+			}
+			return
 		}
+		e.namePart(r, i, end-begin)
+		r.named, r.partly = i+1, false
+	}
+}
+
+// namePart lets later prompts find so many tokens of a part, unless they find another request's.
+func (e *Engine) namePart(r *Request, i, tokens int) {
+	if i < r.found {
+		r.own -= e.cache.extend(r.entries[i], tokens)
+	} else if r.partly {
+		r.own -= e.cache.extend(r.entries[len(r.entries)-1], tokens)
+	} else if id, ok := e.cache.name(r.Prompt[i], tokens); ok {
+		r.entries = append(r.entries, id)
+		r.own -= tokens
+		r.partly = true
 	}
 }
 

@@ -30,12 +30,15 @@ type turn struct {
 // block is the length of blocks in tokens. Parts are made of whole blocks, so that both engines can share the same.
 const block = 16
 
+// common is the length of a system prompt in blocks: some steps compute only a part of it.
+const common = 24
+
 // conversations returns the turns of conversations with three system prompts.
 func conversations(rng *rand.Rand, n, turns int, every time.Duration) (load []turn) {
 	for range n {
 		name := uint64(rng.IntN(3)) + 1
-		text := enginesim.AppendText(nil, name<<32, 4*block)
-		prompt := []Part{{Name: name, Tokens: 4 * block}}
+		text := enginesim.AppendText(nil, name<<32, common*block)
+		prompt := []Part{{Name: name, Tokens: common * block}}
 		for k := range turns {
 			t := turn{after: -1, wait: time.Duration(rng.Int64N(int64(every)*int64(n) + 1))}
 			if k > 0 {
@@ -166,7 +169,8 @@ func TestSameAsSteps(t *testing.T) {
 			time.Duration(rapid.IntRange(1, 500).Draw(rt, "ms"))*time.Millisecond)
 		cfg := enginesim.Config{
 			MaxNumSeqs: rapid.IntRange(1, 20).Draw(rt, "seqs"), NumBlocks: 20_000, MaxModelLen: 1 << 20,
-			MaxQueued: rapid.SampledFrom([]int{-1, 2, 100}).Draw(rt, "queued"),
+			MaxBatchedTokens: rapid.SampledFrom([]int{100, 256, 2048}).Draw(rt, "budget"),
+			MaxQueued:        rapid.SampledFrom([]int{-1, 2, 100}).Draw(rt, "queued"),
 		}
 		want, _ := bySteps(cfg, load)
 		got, e := atOnce(cfg, load)

@@ -17,8 +17,9 @@ type Request struct {
 	share     int     // tokens of the step under way
 	entries   []int32 // of memory: those that were found, then those that were computed
 	found     int
-	own       int // tokens of memory beside the entries
-	named     int // parts of the prompt that were offered as entries
+	own       int  // tokens of memory beside the entries
+	named     int  // parts of the prompt that were offered as entries
+	partly    bool // the last entry is a part of which the rest is not computed yet
 	began     bool
 	ran       bool // it has been in a batch
 	arrived   time.Duration
