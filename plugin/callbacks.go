@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/vm"
 )
 
-// This file passes the SDK's callbacks on to the core's VM, Plugin and Stream, which guard them.
+// This file passes the SDK's callbacks on to the VM, its configurations and the core's Stream, which guard them.
 
 type vmContext struct{ types.DefaultVMContext }
 

@@ -1,8 +1,6 @@
 package main
 
-import (
-	"github.com/warmgate/warmgate/plugin/vm"
-)
+import "github.com/warmgate/warmgate/plugin/vm"
 
 // theVM is the state of this VM, nil before the first configuration. The gateway keeps one VM over changes of the
 // configuration.

@@ -32,7 +32,7 @@ var pure = []string{
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
 	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/parts",
 	"plugin/placement", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request", "plugin/response",
-	"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", "redisclient",
+	"plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters", "redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -43,7 +43,7 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 var untagged = []string{
 	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/forward", "plugin/gauges",
 	"plugin/host", "plugin/learned", "plugin/parts", "plugin/placement", "plugin/regions", "plugin/request",
-	"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters",
+	"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters",
 }
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
@@ -97,7 +97,7 @@ var mayImport = map[string][]string{
 	"metrics":              {"internal/wire"},
 	"plugin": {
 		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/host",
-		"plugin/process", "plugin/stats", "redisclient",
+		"plugin/process", "plugin/stats", "plugin/vm", "redisclient",
 	},
 	"plugin/admission": {
 		"internal/statname", "internal/wire", "lb", "lb/budget", "lb/policy", "plugin/config", "plugin/endpoints",
@@ -114,10 +114,9 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"internal/statname", "internal/wire", "lb", "plugin/admission", "plugin/clusters", "plugin/config",
-		"plugin/endpoints", "plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/parts",
-		"plugin/placement", "plugin/process", "plugin/regions", "plugin/request", "plugin/response", "plugin/stats",
-		"plugin/stores", "plugin/views", "plugin/waiters", xxhash,
+		"internal/statname", "lb", "plugin/admission", "plugin/config", "plugin/forward", "plugin/host",
+		"plugin/placement", "plugin/regions", "plugin/request", "plugin/response", "plugin/stats", "plugin/views",
+		"plugin/vm",
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
@@ -147,9 +146,9 @@ var mayImport = map[string][]string{
 		"plugin/views", "plugin/waiters",
 	},
 	"plugin/placement": {
-		"internal/statname", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "plugin/clusters",
-		"plugin/config", "plugin/host", "plugin/learned", "plugin/parts", "plugin/ratelimit", "plugin/request",
-		"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
+		"internal/statname", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config",
+		"plugin/host", "plugin/learned", "plugin/parts", "plugin/ratelimit", "plugin/request", "plugin/response",
+		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
 	"plugin/process/processtest": {"lb"},
@@ -175,6 +174,11 @@ var mayImport = map[string][]string{
 		"internal/recent", "lb", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process", "plugin/stores",
 		xxhash,
 	},
+	"plugin/vm": {
+		"internal/statname", "internal/wire", "lb", "plugin/admission", "plugin/clusters", "plugin/config",
+		"plugin/endpoints", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/parts", "plugin/process",
+		"plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
+	},
 	"plugin/waiters": {
 		"internal/order", "internal/wire", "lb", "plugin/clusters", "plugin/config", "plugin/host", "plugin/learned",
 		"plugin/process", "plugin/stores", "plugin/views",
@@ -191,8 +195,7 @@ var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
 	"plugin/engines", "plugin/gauges", "plugin/parts", "plugin/placement", "plugin/process", "plugin/regions",
-	"plugin/request",
-	"plugin/response", "plugin/stores", "plugin/views", "plugin/waiters", "redisclient",
+	"plugin/request", "plugin/response", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

@@ -69,7 +69,7 @@ func (c *configs) update() {
 }
 
 // ErrNoConfiguration reports that there is no configuration in whose name a call could be made.
-var ErrNoConfiguration = errors.New("core: no configuration is in force")
+var ErrNoConfiguration = errors.New("vm: no configuration is in force")
 
 // Newest returns the configuration that came last, nil when none is in force.
 func (v *VM) Newest() *Plugin { return v.configs.newest() }
