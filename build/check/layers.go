@@ -114,9 +114,8 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"internal/statname", "lb", "plugin/admission", "plugin/config", "plugin/forward", "plugin/host",
-		"plugin/placement", "plugin/regions", "plugin/request", "plugin/response", "plugin/stats", "plugin/views",
-		"plugin/vm",
+		"lb", "plugin/admission", "plugin/config", "plugin/forward", "plugin/host", "plugin/placement",
+		"plugin/regions", "plugin/request", "plugin/response", "plugin/views", "plugin/vm",
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
