@@ -110,7 +110,7 @@ func TestPlainNames(t *testing.T) {
 		}
 		for _, m := range plainFile.FindAllStringSubmatch(d.text, -1) {
 			files++
-			// A file without a folder is one of the parts of a VM, or a script.
+			// A file without a folder is one of plugin/core, or a script.
 			if !exists(t, "plugin/core/"+m[1]) && !exists(t, "redisclient/lua/"+m[1]) {
 				t.Errorf("%s: there is no %s", d.name, m[1])
 			}
