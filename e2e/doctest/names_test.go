@@ -116,8 +116,8 @@ func TestPlainNames(t *testing.T) {
 			}
 		}
 	}
-	if paths < 300 || files < 10 {
-		t.Errorf("%d paths and %d files found, want at least 300 and 10", paths, files)
+	if paths < 400 || files < 10 {
+		t.Errorf("%d paths and %d files found, want at least 400 and 10", paths, files)
 	}
 	tests, _ := testsOf(t)
 	known := slices.Collect(maps.Keys(tests))

@@ -18,23 +18,22 @@ import (
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-// Forwarding is what other regions have to do with a placement: meet is called when the request comes, forward and
-// forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an answer or none.
+// Forwarding is what other regions have to do with a placement: Meet is called when the request comes, Forward and
+// ForwardBack when it may go elsewhere, Follow and Failed when there is an answer or none.
 type Forwarding struct {
+	To       string // region that it was forwarded to, "" for one that is served here
+	Returned bool   // a retry of the gateway was served at home
+
 	regions *regions.Regions // what the VM knows of them
 	pl      *placement.Placement
 	from    string // region that has signed its hop, "" for a client's request
-	To      string // region that it was forwarded to, "" for one that is served here
-	peer    int    // which of those configured that is
+	peer    int    // which of those configured it goes to
 	away    Leaving
 	why     region.Reason
-	had     int // blocks of its prompt that had been forwarded there before
-	// when it was forwarded, and whether it is noted what has become of that
-	sentAt time.Duration
-	ended  bool
-	// a retry of the gateway was served at home
-	Returned bool
-	returns  int // how often it has come back from adopted servers
+	had     int           // blocks of its prompt that had been forwarded there before
+	sentAt  time.Duration // when it was forwarded
+	ended   bool          // it is noted what has become of that
+	returns int           // how often it has come back from adopted servers
 }
 
 // New returns what other regions, as the VM knows them, have to do with a placement.
@@ -45,14 +44,15 @@ func New(of *placement.Placement, known *regions.Regions) Forwarding {
 // Leaving is where a request goes that other regions may have room for.
 type Leaving int
 
+// A request stays here, or leaves.
 const (
 	Stays      Leaving = iota
 	ToGateways         // of another region, which choose a server
 	ToServers          // of another region: one of them is still to be chosen, here
 )
 
-// Meet takes in which region has forwarded the request, where regions are configured. What clients send in the header
-// never decides.
+// Meet takes in which region has forwarded the request, where the set of configurations names regions. What clients
+// send in the header never decides.
 func (f *Forwarding) Meet(set *config.Set) {
 	pl := f.pl
 	homes := set.Regions()

@@ -20,8 +20,8 @@ import (
 // isForwarded reports whether the request was sent to the gateways of another region.
 func (f *Forwarding) isForwarded() bool { return f.away == ToGateways }
 
-// Follow is called when the response to a forwarded request has begun. It reports whether it is one of this
-// region's own servers that answers.
+// Follow is called when the response has begun. It reports whether it is one of this region's own servers that answers
+// a request that was forwarded.
 func (f *Forwarding) Follow() (returned bool) {
 	pl := f.pl
 	if !f.isForwarded() || pl.Phase != placement.PhaseUncounted {
@@ -41,8 +41,8 @@ func (f *Forwarding) Follow() (returned bool) {
 	return f.Returned
 }
 
-// Failed notes that the other region has failed the request, if that is why it ends like that: what the request
-// itself or its client may be to blame for says nothing.
+// Failed is called when a request ends without a good answer. It notes that the other region has failed it, if that is
+// why: what the request itself or its client may be to blame for says nothing.
 func (f *Forwarding) Failed() {
 	pl := f.pl
 	if !f.isForwarded() || f.ended {

@@ -4,9 +4,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/placement"
 )
 
-// This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
-// takes the cluster by a header, the cluster that serves it is found by name, and what only the gateway has refused may
-// be the cluster's fault.
+// This file is how a request is sent to what was chosen: an endpoint by its address, or a cluster by a header, from
+// which its route takes it (lb_type cluster).
 
 // steering is where a request is sent: to an endpoint or a cluster that was chosen, or where the gateway likes.
 type steering struct{ of *placement.Placement }
