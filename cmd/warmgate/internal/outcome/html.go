@@ -59,7 +59,7 @@ func plots(runs []Run) (all []template.HTML) {
 			return 1e3 * p.TTFT / float64(max(1, p.First)), p.First > 0
 		}))
 		ttft.Lines = append(ttft.Lines, distribution(r))
-		if r.Cost > 0 {
+		if r.Cost > 0 && r.Output > 0 {
 			k, ok := byPolicy[r.Policy]
 			if !ok {
 				k = len(price.Lines)

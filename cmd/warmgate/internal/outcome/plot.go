@@ -79,6 +79,9 @@ func (p *plot) axes() (x, y axis) {
 			x.least, x.most, y.most = min(x.least, l.X[k]), max(x.most, l.X[k]), max(y.most, l.Y[k])
 		}
 	}
+	if x.least > x.most { // there is nothing
+		x.least, x.most = 1, 10
+	}
 	if x.log {
 		x.least = max(x.least, x.most/1e6, 1e-3)
 	}
