@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/lint"
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/outcome"
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
 	"github.com/warmgate/warmgate/internal/mooncake"
@@ -72,7 +73,8 @@ configuration of the plugin, serves the same load before each number of servers.
 	f.StringArrayVar(&s.policies, "policy", nil, "policy to play: one of the plugin's, or of the gateway's own ("+
 		strings.Join(simulate.Natives(), ", ")+"). NAME={...} sets lb_config. Default: "+
 		strings.Join(usualPolicies, ", "))
-	f.StringArrayVar(&s.configs, "config", nil, "configuration of the plugin to play, a file of YAML or JSON")
+	f.StringArrayVar(&s.configs, "config", nil, "file with a configuration of the plugin to play, of any kind "+
+		"that validate reads")
 	f.IntSliceVar(&s.endpoints, "endpoints", []int{4}, "numbers of servers to play with")
 	f.DurationVar(&s.within, "within", 0, "find the fewest servers, up to --endpoints, with which nine in ten first "+
 		"tokens come within this time and nothing is refused")
@@ -272,24 +274,13 @@ func ofPolicy(text string) (simulate.Contender, error) {
 		config.Higress)
 }
 
-// ofFile returns the contender of a configuration in a file.
-func ofFile(f *source.File) (c simulate.Contender, err error) {
-	documents, err := f.YAML()
-	if err != nil {
-		return c, err
+// ofFile returns the contender of the configuration in a file, which may be of any kind that validate reads.
+func ofFile(f *source.File) (simulate.Contender, error) {
+	found := lint.File(f, lint.Auto, false).Checked
+	if len(found) != 1 {
+		return simulate.Contender{}, fmt.Errorf("has %d configurations of the plugin, want one", len(found))
 	}
-	if len(documents) != 1 {
-		return c, fmt.Errorf("has %d documents, want one, the plugin's configuration", len(documents))
-	}
-	text, err := documents[0].JSON()
-	if err != nil {
-		return c, err
-	}
-	gateway := config.Higress
-	if documents[0].Find("lb_config", "envoy") != nil {
-		gateway = config.Envoy
-	}
-	return simulate.ParseContender(filepath.Base(f.Name), text.Bytes, gateway)
+	return simulate.ParseContender(filepath.Base(f.Name), found[0].Text, found[0].Host)
 }
 
 // writePage writes the page with plots.

@@ -112,6 +112,18 @@ lb_config:
 	}
 }
 
+// TestSimulateShippedFiles holds that configurations are found in resources of gateways.
+func TestSimulateShippedFiles(t *testing.T) {
+	for _, file := range []string{
+		"envoy-config/warmgate.yaml", "envoy-config/higress-wasmplugin-prefix-cache.yaml", "deploy/istio/warmgate.yaml",
+	} {
+		out := simulated(t, "--config", harness.PathT(t, file), "-o", "csv")
+		if rows := strings.Split(out, "\n"); !strings.HasPrefix(rows[1], filepath.Base(file)+",4,300,0,") {
+			t.Errorf("%s: %s", file, out)
+		}
+	}
+}
+
 func TestSimulateTraceAndPage(t *testing.T) {
 	trace := harness.PathT(t, "internal/mooncake/testdata/sample.jsonl")
 	file := filepath.Join(t.TempDir(), "report.html")
@@ -131,7 +143,7 @@ func TestSimulateTraceAndPage(t *testing.T) {
 }
 
 func TestSimulateRefuses(t *testing.T) {
-	files(t, map[string]string{"bad.yaml": bad, "two.yaml": good + "---\n" + good, "clusters.yaml": `
+	files(t, map[string]string{"bad.yaml": bad, "two.yaml": good + "---\n" + good, "none.yaml": "a: b\n", "clusters.yaml": `
 lb_type: cluster
 lb_policy: cluster_metrics
 lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
@@ -140,9 +152,10 @@ lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
 		{"--policy nothing", "nothing"},
 		{"--policy prefix_cache={", "--policy"},
 		{"--config bad.yaml", "max_infligth"},
-		{"--config two.yaml", "2 documents"},
+		{"--config two.yaml", "2 configurations"},
 		{"--config clusters.yaml", "cluster is not simulated"},
 		{"--config missing.yaml", "missing.yaml"},
+		{"--config none.yaml", "0 configurations"},
 		{"--trace missing.jsonl", "missing.jsonl"},
 		{"--system 1.5", "whole number"},
 		{"--system -1", "whole number"},

@@ -35,15 +35,18 @@ type Contender struct {
 }
 
 // ParseContender returns the contender of a configuration of the plugin, as it is written for the kind of gateway. The
-// global part is played: rules have no effect.
+// global part is played, or without one the only rule: a load is for one service.
 func ParseContender(name string, raw []byte, gateway config.Host) (Contender, error) {
 	set, err := config.Parse(raw, gateway)
 	if err != nil {
 		return Contender{}, err
 	}
 	c := set.Match("", "", "")
+	if all := set.All(); c == nil && len(all) == 1 {
+		c = all[0]
+	}
 	if c == nil || c.Refused || !c.Enabled {
-		return Contender{}, errors.New("the configuration has no global part that is in force")
+		return Contender{}, errors.New("want a global part that is in force, or one rule alone")
 	}
 	return Contender{Name: name, Config: c, NoMetrics: !c.Scrapes(gateway)}, playable(c)
 }

@@ -1,6 +1,9 @@
 package lint
 
-import "github.com/warmgate/warmgate/cmd/warmgate/internal/source"
+import (
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
+	"github.com/warmgate/warmgate/plugin/config"
+)
 
 // Finding is a problem, or a warning.
 type Finding struct {
@@ -15,6 +18,13 @@ type Finding struct {
 type Result struct {
 	Configurations int // of the plugin
 	Findings       []Finding
+	Checked        []Configuration // those of the configurations that are not switched off
+}
+
+// Configuration is one as the plugin gets it, in JSON.
+type Configuration struct {
+	Text []byte
+	Host config.Host
 }
 
 // Gateway is the kind of gateway that a configuration is for.

@@ -140,6 +140,7 @@ func (c *checker) configMap(n *source.Node) {
 		}
 		result := File(f, c.gateway, false)
 		c.Configurations += result.Configurations
+		c.Checked = append(c.Checked, result.Checked...)
 		for _, found := range result.Findings {
 			found.At = inner.At(found.At)
 			c.Findings = append(c.Findings, found)

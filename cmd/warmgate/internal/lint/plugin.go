@@ -43,6 +43,7 @@ func (c *checker) object(n *source.Node, host config.Host) *config.Set {
 // configuration checks a configuration as the plugin gets it.
 func (c *checker) configuration(text *source.Text, host config.Host) *config.Set {
 	c.Configurations++
+	c.Checked = append(c.Checked, Configuration{text.Bytes, host})
 	set, findings := config.Check(text.Bytes, host)
 	for _, f := range findings {
 		c.Findings = append(c.Findings, Finding{kindOf(&f), f.Warning, f.Path, f.Text, text.At(f.Offset)})
