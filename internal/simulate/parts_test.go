@@ -37,6 +37,20 @@ func TestEventsInOrder(t *testing.T) {
 	})
 }
 
+// TestSeriesHalves holds that longer points have the sums, and of requests under way the last that are known.
+func TestSeriesHalves(t *testing.T) {
+	s := newSeries()
+	*s.at(0) = Point{Sent: 1, Served: 2, Open: 7}
+	*s.at(s.every) = Point{Sent: 2}
+	*s.at(2 * s.every) = Point{Served: 1, Open: 3}
+	*s.at(3 * s.every) = Point{Served: 1, Open: 2}
+	s.halve()
+	want := []Point{{Sent: 3, Served: 2, Open: 7}, {Served: 2, Open: 2}}
+	if !slices.Equal(s.points, want) {
+		t.Errorf("%+v, want %+v", s.points, want)
+	}
+}
+
 // chains returns the blocks of each turn of a conversation, by the text and by the parts.
 func chains(rng *rand.Rand, turns int) (text, parts [][]prompt.Block, lengths []int) {
 	chainer, c := prompt.NewChainer([16]byte{1}, 512), cutter{size: 512}

@@ -51,7 +51,9 @@ func (s *series) halve() {
 		sum.Prompt += p.Prompt
 		sum.Cached += p.Cached
 		sum.Tokens += p.Tokens
-		sum.Open = p.Open
+		if p.Served > 0 {
+			sum.Open = p.Open
+		}
 	}
 	s.points = s.points[:(len(s.points)+1)/2]
 	s.every *= 2
