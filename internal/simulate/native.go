@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // native is a policy of the gateway's own. It counts what it has sent itself, as one worker of Envoy does.
@@ -64,4 +66,4 @@ func (n *native) route(_ time.Duration, r *Request) {
 
 func (n *native) first(time.Duration, *Request) {}
 
-func (n *native) last(_ time.Duration, r *Request, _ bool) { n.counts[r.server]-- }
+func (n *native) last(_ time.Duration, r *Request, _ lb.Verdict) { n.counts[r.server]-- }

@@ -75,9 +75,7 @@ func (p *product) route(now time.Duration, r *Request) {
 	l.id, l.planned = p.lastID, now
 	plan, reason := p.policy.Plan(now, p.describe(r), p.view)
 	if reason != lb.ReasonChosen {
-		p.lost++
-		l.lost = true
-		p.place(r, p.rng.IntN(len(p.view.Endpoints)))
+		p.leave(r)
 		return
 	}
 	l.plan = plan
@@ -91,16 +89,25 @@ func (p *product) route(now time.Duration, r *Request) {
 			l.waits = false
 			p.waiting--
 		}
-		if err != nil {
-			p.refuse(r, reasonOf(err))
-			return
+		if err == nil {
+			p.granted(r, g)
+		} else if reason := reasonOf(err); reason != lb.ReasonStoreError {
+			p.refuse(r, reason.String())
+		} else {
+			p.leave(r)
 		}
-		p.granted(r, g)
 	})
 	if !answered {
 		l.waits = true
 		p.waiting++
 	}
+}
+
+// leave has the gateway choose an endpoint, as the plugin does where it cannot.
+func (p *product) leave(r *Request) {
+	p.lost++
+	r.lease.lost = true
+	p.place(r, p.rng.IntN(len(p.view.Endpoints)))
 }
 
 // granted sends a request to the endpoint that the store has granted it.
@@ -157,12 +164,11 @@ func (p *product) first(now time.Duration, r *Request) {
 }
 
 // last notes the end of an answer, or that the engine has refused the request.
-func (p *product) last(now time.Duration, r *Request, served bool) {
+func (p *product) last(now time.Duration, r *Request, verdict lb.Verdict) {
 	l := &r.lease
 	addr := p.view.Endpoints[r.server].Addr
-	o := lb.Outcome{Addr: addr, Verdict: lb.Success, PlannedAt: r.placed, Model: p.key.Model}
-	if !served {
-		o.Verdict = lb.Overload
+	o := lb.Outcome{Addr: addr, Verdict: verdict, PlannedAt: r.placed, Model: p.key.Model}
+	if verdict != lb.Success {
 		if !l.lost {
 			p.store.Release(now, l.id)
 		}
@@ -216,11 +222,12 @@ var refusals = []struct {
 	{lb.ErrWaitOver, lb.ReasonQueueTimeout},
 }
 
-func reasonOf(err error) string {
+// reasonOf returns why a request is refused whose store has returned the error, ReasonStoreError if it is not.
+func reasonOf(err error) lb.Reason {
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {
-			return r.reason.String()
+			return r.reason
 		}
 	}
-	return lb.ReasonStoreError.String()
+	return lb.ReasonStoreError
 }

@@ -18,7 +18,7 @@ type router interface {
 	route(now time.Duration, r *Request)
 	// first notes the first token of an answer, and last its end, or that the engine has refused the request.
 	first(now time.Duration, r *Request)
-	last(now time.Duration, r *Request, served bool)
+	last(now time.Duration, r *Request, verdict lb.Verdict)
 }
 
 // run is one run.
@@ -143,10 +143,13 @@ func (r *run) place(q *Request, server int) {
 	q.call = engine.Request{Prompt: q.Prompt, Answer: max(1, q.Answer), Name: q.Name, Owner: q}
 	e := r.fleet[server]
 	before := e.Ends()
-	if !e.Add(&q.call, r.now) {
-		r.router.last(r.now, q, false)
-		r.tally.refused(r.now, q, engineBusy)
-		r.ended(q, false)
+	if err := e.Add(&q.call, r.now); err != nil {
+		verdict, reason := lb.Overload, engineBusy
+		if errors.Is(err, engine.ErrTooLong) {
+			verdict, reason = lb.Rejected, tooLong
+		}
+		r.router.last(r.now, q, verdict)
+		r.refuse(q, reason)
 		return
 	}
 	if server == r.ending {
@@ -182,7 +185,7 @@ func (r *run) stepsEnd(server int) {
 	for _, c := range done {
 		q := c.Owner.(*Request)
 		r.tally.last(r.now, q)
-		r.router.last(r.now, q, true)
+		r.router.last(r.now, q, lb.Success)
 		r.ended(q, true)
 	}
 	r.ending = -1
@@ -190,7 +193,7 @@ func (r *run) stepsEnd(server int) {
 	r.expect(server, 0)
 }
 
-// refuse ends a request that no engine gets.
+// refuse ends a request that no engine runs.
 func (r *run) refuse(q *Request, reason string) {
 	r.tally.refused(r.now, q, reason)
 	r.ended(q, false)

@@ -86,6 +86,28 @@ func TestQueueHoldsBack(t *testing.T) {
 	}
 }
 
+// TestRefusalsOfEngines holds that prompts that never fit into memory are told from full queues, and that the gateway
+// chooses where the store has no room, as the plugin leaves it to do.
+func TestRefusalsOfEngines(t *testing.T) {
+	s := small()
+	s.Think = 0
+	for _, policy := range []string{"random", "prefix_cache"} {
+		tiny := play(t, s, Alike(2, Engine{Config: enginesim.Config{NumBlocks: 60, MaxQueued: -1}}), policy, 1)
+		if tiny.Served != 0 || tiny.Refused[tooLong] != s.Requests {
+			t.Errorf("%s, no memory: %d served, refused %v", policy, tiny.Served, tiny.Refused)
+		}
+		full := Alike(2, Engine{Config: enginesim.Config{NumBlocks: 8192, MaxNumSeqs: 2, MaxQueued: 1}})
+		if busy := play(t, s, full, policy, 1); busy.Refused[engineBusy] == 0 || len(busy.Refused) != 1 {
+			t.Errorf("%s, short queues: refused %v", policy, busy.Refused)
+		}
+	}
+	s.Requests = 100
+	many := play(t, s, Alike(5000, Engine{}), "global_least_request", 1)
+	if many.Unplaced != s.Requests || many.Served != s.Requests {
+		t.Errorf("too many endpoints for the store: %d unplaced, %d served", many.Unplaced, many.Served)
+	}
+}
+
 // TestConservation holds that every request that is sent is served or refused once, that nothing remains, and that the
 // same seed gives the same result.
 func TestConservation(t *testing.T) {

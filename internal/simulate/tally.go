@@ -2,8 +2,11 @@ package simulate
 
 import "time"
 
-// engineBusy is the reason of requests that an engine has refused because its queue was full.
-const engineBusy = "engine_busy"
+// Reasons of requests that an engine has refused: its queue was full, or they would never fit into its memory.
+const (
+	engineBusy = "engine_busy"
+	tooLong    = "too_long"
+)
 
 // tally is what is counted in a run.
 type tally struct {

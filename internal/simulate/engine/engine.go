@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -67,17 +68,24 @@ func (e *Engine) Cached(prompt []Part) int {
 	return tokens
 }
 
-// Add puts a new request at the end of the queue. It reports false if the queue is full, or if the request would never
-// fit into memory.
-func (e *Engine) Add(r *Request, now time.Duration) bool {
+// Why a request is refused.
+var (
+	ErrQueueFull = errors.New("engine: the queue is full")
+	ErrTooLong   = errors.New("engine: the request would never fit into memory")
+)
+
+// Add puts a new request at the end of the queue, or returns why it is refused.
+func (e *Engine) Add(r *Request, now time.Duration) error {
 	r.prompt = 0
 	for i := range r.Prompt {
 		r.prompt += r.Prompt[i].Tokens
 	}
 	r.prompt = max(1, r.prompt)
-	full := e.cfg.MaxQueued >= 0 && e.Load() >= e.cfg.MaxNumSeqs+e.cfg.MaxQueued
-	if full || e.inBlocks(r.prompt+r.Answer) > e.cache.size {
-		return false
+	if e.inBlocks(r.prompt+r.Answer) > e.cache.size {
+		return ErrTooLong
+	}
+	if e.cfg.MaxQueued >= 0 && e.Load() >= e.cfg.MaxNumSeqs+e.cfg.MaxQueued {
+		return ErrQueueFull
 	}
 	r.arrived = now
 	if e.steps > 1 && len(e.waiting) == 0 && len(e.running) < e.cfg.MaxNumSeqs {
@@ -85,7 +93,7 @@ func (e *Engine) Add(r *Request, now time.Duration) bool {
 		e.steps = max(1, int((now-e.begun+e.step-1)/e.step))
 	}
 	e.waiting = append(e.waiting, r)
-	return true
+	return nil
 }
 
 // Begin begins a step, or several that take equally long and only decode, if there is work.

@@ -143,7 +143,7 @@ func atOnce(cfg enginesim.Config, load []turn) ([]seen, *Engine) {
 	return play(load, driven{
 		add: func(i int, now time.Duration) bool {
 			t := &load[i]
-			return e.Add(&Request{Prompt: t.prompt, Answer: t.answer, Name: t.seed, Owner: i}, now)
+			return e.Add(&Request{Prompt: t.prompt, Answer: t.answer, Name: t.seed, Owner: i}, now) == nil
 		},
 		begin: e.Begin, ends: e.Ends,
 		finish: func(now time.Duration, out []seen) (done []int) {

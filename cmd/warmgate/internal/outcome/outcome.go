@@ -25,17 +25,28 @@ type Run struct {
 	Cost float64 `json:"cost,omitempty"`
 }
 
-// withClasses returns the runs with a row for each class below its run, of which only some figures are known.
+// withClasses returns the runs with a row for each class below its run, of which only some figures are known. Of what
+// has served nothing no times are known.
 func withClasses(runs []Run) (rows []Run) {
-	for i := range runs {
-		rows = append(rows, runs[i])
-		for _, c := range runs[i].Classes {
-			nan := math.NaN()
-			rows = append(rows, Run{Result: &simulate.Result{
-				Policy: runs[i].Policy + ": " + c.Name, Endpoints: runs[i].Endpoints, Served: c.Served,
-				Refused: map[string]int{"": c.Refused}, TTFT: c.TTFT, PerToken: nan, TokensPer: nan, Cached: nan,
-				Waited: nan, Queued: nan, Uneven: nan, Preempted: -1,
-			}, Cost: nan})
+	nan := math.NaN()
+	known := func(served int, ttft simulate.Times) simulate.Times {
+		if served == 0 {
+			return simulate.Times{Mean: nan, P50: nan, P90: nan, P99: nan}
+		}
+		return ttft
+	}
+	for _, run := range runs {
+		r := *run.Result
+		if r.TTFT = known(r.Served, r.TTFT); r.Served == 0 {
+			r.PerToken, r.TokensPer, r.Cached, r.Waited, r.Queued, r.Uneven = nan, nan, nan, nan, nan, nan
+		}
+		rows = append(rows, Run{&r, run.Cost})
+		for _, c := range r.Classes {
+			rows = append(rows, Run{&simulate.Result{
+				Policy: r.Policy + ": " + c.Name, Endpoints: r.Endpoints, Served: c.Served,
+				Refused: map[string]int{"": c.Refused}, TTFT: known(c.Served, c.TTFT), PerToken: nan, TokensPer: nan,
+				Cached: nan, Waited: nan, Queued: nan, Uneven: nan, Preempted: -1,
+			}, nan})
 		}
 	}
 	return rows

@@ -32,7 +32,7 @@ func TestNothingServed(t *testing.T) {
 		t.Errorf("%s", table.String())
 	}
 	row := strings.Split(csv.String(), "\n")[1]
-	if !strings.HasPrefix(row, "<b>,2,0,3,") || !strings.HasSuffix(row, ",1,") {
+	if !strings.HasPrefix(row, "<b>,2,0,3,,,,,,,,,,0,") || !strings.HasSuffix(row, ",1,") {
 		t.Errorf("%s", csv.String())
 	}
 	if err := Print(&csv, "xml", runs); err == nil {
