@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -69,6 +71,11 @@ configuration of the plugin, serves the same load before each number of servers.
 	outputFlag(command, &s.output, outcome.Formats...)
 	s.loadFlags(command)
 	s.engineFlags(command)
+	for _, described := range []string{
+		"sessions", "requests", "prompts", "system", "turns", "question", "answer", "think", "ramp", "class", "limited",
+	} {
+		command.MarkFlagsMutuallyExclusive("trace", described)
+	}
 	f := command.Flags()
 	f.StringArrayVar(&s.policies, "policy", nil, "policy to play: one of the plugin's, or of the gateway's own ("+
 		strings.Join(simulate.Natives(), ", ")+"). NAME={...} sets lb_config. Default: "+
@@ -89,7 +96,7 @@ func (s *simulation) loadFlags(command *cobra.Command) {
 	f, l := command.Flags(), &s.sessions
 	f.StringVar(&s.trace, "trace", "", "file of a trace in Mooncake's form, JSON lines, perhaps compressed with gzip")
 	f.Float64Var(&s.speed, "speed", s.speed, "by which factor the trace is faster than it was recorded")
-	f.IntVar(&l.Users, "sessions", l.Users, "conversations at the same time")
+	f.Var((*tokens)(&l.Users), "sessions", "conversations at the same time")
 	f.Var((*tokens)(&l.Requests), "requests", "requests of all conversations together")
 	f.IntVar(&l.Prompts, "prompts", l.Prompts, "different system prompts; 0: each conversation has its own")
 	f.Var((*tokens)(&l.System), "system", "tokens of a system prompt")
@@ -119,14 +126,18 @@ func (s *simulation) run(command *cobra.Command) error {
 	if !slices.Contains(outcome.Formats, s.output) {
 		return fmt.Errorf("no format %q, want one of %q", s.output, outcome.Formats)
 	}
+	if err := s.validate(command.Flags().Changed("speed")); err != nil {
+		return err
+	}
 	load, requests, err := s.newLoad()
 	if err != nil {
 		return err
 	}
-	if err := s.completeEngine(); err != nil {
+	contenders, err := s.contenders(command.InOrStdin())
+	if err != nil {
 		return err
 	}
-	contenders, err := s.contenders(command.InOrStdin())
+	page, err := s.createPage() // before what may take long
 	if err != nil {
 		return err
 	}
@@ -149,12 +160,31 @@ func (s *simulation) run(command *cobra.Command) error {
 		return err
 	}
 	bar.clear()
-	if s.html != "" {
-		if err := s.writePage(runs); err != nil {
-			return err
+	err = outcome.Print(command.OutOrStdout(), s.output, runs)
+	if s.output == outcome.Formats[0] {
+		s.printNotes(command.ErrOrStderr(), runs)
+	}
+	if page != nil {
+		err = errors.Join(err, outcome.HTML(page, s.about(), runs), page.Close())
+	}
+	return err
+}
+
+// printNotes prints what is in no column: why requests were refused, and which servers do not suffice.
+func (s *simulation) printNotes(w io.Writer, runs []outcome.Run) {
+	for i := range runs {
+		r := &runs[i]
+		name := fmt.Sprintf("%s, %d endpoints", r.Policy, r.Endpoints)
+		if s.within > 0 && !s.suffices(r) {
+			fmt.Fprintf(w, "%s: no number of servers up to this one suffices\n", name)
+		}
+		for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
+			fmt.Fprintf(w, "%s: %d requests were refused, %s\n", name, r.Refused[reason], reason)
+		}
+		if r.Unplaced > 0 {
+			fmt.Fprintf(w, "%s: for %d requests the plugin left the choice to the gateway\n", name, r.Unplaced)
 		}
 	}
-	return outcome.Print(command.OutOrStdout(), s.output, runs)
 }
 
 // play plays each contender with each number of servers, or with as few as suffice.
@@ -212,9 +242,6 @@ func (s *simulation) newLoad() (load func() simulate.Load, requests int, err err
 		}
 		return func() simulate.Load { return s.sessions.New(s.seed) }, s.sessions.Requests, nil
 	}
-	if !(s.speed > 0) {
-		return nil, 0, errors.New("--speed must be above 0")
-	}
 	trace, err := mooncake.Read(s.trace)
 	if err != nil {
 		return nil, 0, err
@@ -223,13 +250,23 @@ func (s *simulation) newLoad() (load func() simulate.Load, requests int, err err
 	return func() simulate.Load { return t.New(s.seed) }, len(trace), nil
 }
 
-// completeEngine takes over the size of the cache, and refuses servers that there cannot be.
-func (s *simulation) completeEngine() error {
+// validate refuses what there cannot be, and takes over the size of the cache.
+func (s *simulation) validate(speed bool) error {
 	c := &s.engine.Config
 	c.NumBlocks = int(s.cache) / c.BlockSize
 	switch {
+	case speed && s.trace == "":
+		return errors.New("--speed is for a --trace")
+	case !(s.speed > 0):
+		return errors.New("--speed must be above 0")
+	case s.within < 0:
+		return errors.New("--within must not be negative")
+	case !(s.price >= 0 && s.price <= math.MaxFloat32):
+		return errors.New("--price must be a number, and not negative")
 	case c.NumBlocks < 1 || c.MaxNumSeqs < 1:
 		return fmt.Errorf("want a --cache of %d tokens and a --batch of 1 at least", c.BlockSize)
+	case c.MaxQueued == 0:
+		return errors.New("want a --queue of 1 at least, or below 0 for any number")
 	case slices.ContainsFunc(s.endpoints, func(n int) bool { return n < 1 }):
 		return errors.New("want 1 endpoint at least")
 	}
@@ -267,8 +304,15 @@ func (s *simulation) contenders(stdin io.Reader) (all []simulate.Contender, err 
 // ofPolicy returns the contender of NAME, or NAME={...} with lb_config.
 func ofPolicy(text string) (simulate.Contender, error) {
 	name, keys, ok := strings.Cut(text, "=")
-	if !ok || slices.Contains(simulate.Natives(), name) {
-		return simulate.OfPolicy(text)
+	switch native := slices.Contains(simulate.Natives(), name); {
+	case native && ok:
+		return simulate.Contender{}, errors.New("a policy of the gateway's own has no keys")
+	case !ok:
+		c, err := simulate.OfPolicy(name)
+		if err != nil {
+			err = fmt.Errorf("%w; of the gateway's own there are %s", err, strings.Join(simulate.Natives(), ", "))
+		}
+		return c, err
 	}
 	return simulate.ParseContender(text, fmt.Appendf(nil, `{"lb_policy":%q,"lb_config":%s}`, name, keys),
 		config.Higress)
@@ -283,14 +327,12 @@ func ofFile(f *source.File) (simulate.Contender, error) {
 	return simulate.ParseContender(filepath.Base(f.Name), found[0].Text, found[0].Host)
 }
 
-// writePage writes the page with plots.
-func (s *simulation) writePage(runs []outcome.Run) (err error) {
-	f, err := os.Create(s.html)
-	if err != nil {
-		return err
+// createPage creates the file of the page with plots, nil if none is wanted.
+func (s *simulation) createPage() (*os.File, error) {
+	if s.html == "" {
+		return nil, nil
 	}
-	defer func() { err = cmp.Or(err, f.Close()) }()
-	return outcome.HTML(f, s.about(), runs)
+	return os.Create(s.html)
 }
 
 // about says what was simulated.

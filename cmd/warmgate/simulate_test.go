@@ -124,13 +124,31 @@ func TestSimulateShippedFiles(t *testing.T) {
 	}
 }
 
+// TestSimulateNotes holds that what no column says is said beside the table.
+func TestSimulateNotes(t *testing.T) {
+	for _, c := range []struct {
+		flags, policy, want string
+	}{
+		{"--cache 1k", "random", "random, 4 endpoints: 300 requests were refused, too_long\n"},
+		{"--within 1ms", "random", "random, 4 endpoints: no number of servers up to this one suffices\n"},
+		{"--think 1ms", `prefix_cache={"max_inflight":2}`, " requests were refused, at_capacity\n"},
+		{"--endpoints 5000", "global_least_request", "for 300 requests the plugin left the choice to the gateway\n"},
+	} {
+		status, out, errs := play("", append(slices.Concat(quickly, strings.Fields(c.flags)), "--policy", c.policy)...)
+		if status != 0 || !strings.HasSuffix(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: status %d, %s%s", c.flags, status, out, errs)
+		}
+	}
+}
+
 func TestSimulateTraceAndPage(t *testing.T) {
 	trace := harness.PathT(t, "internal/mooncake/testdata/sample.jsonl")
 	file := filepath.Join(t.TempDir(), "report.html")
-	out := simulated(t, "--trace", trace, "--policy", "ring_hash", "--html", file, "--price", "1", "-o", "json")
+	status, out, errs := play("", "simulate", "--trace", trace, "--policy", "ring_hash", "--html", file, "--price", "1",
+		"-o", "json")
 	page, err := os.ReadFile(file)
-	if err != nil || !strings.Contains(out, `"requests":4`) {
-		t.Fatalf("%s, %v", out, err)
+	if status != 0 || err != nil || !strings.Contains(out, `"requests":4`) {
+		t.Fatalf("%s%s, %v", out, errs, err)
 	}
 	for _, want := range []string{"sample.jsonl", "<td>ring_hash, 4</td>", "Time to first token", "Cost of a million"} {
 		if !strings.Contains(string(page), want) {
@@ -149,7 +167,7 @@ lb_policy: cluster_metrics
 lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
 `})
 	for _, c := range []struct{ flags, want string }{
-		{"--policy nothing", "nothing"},
+		{"--policy nothing", "round_robin"},
 		{"--policy prefix_cache={", "--policy"},
 		{"--config bad.yaml", "max_infligth"},
 		{"--config two.yaml", "2 configurations"},
@@ -162,6 +180,15 @@ lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
 		{"--turns 0", "1 turn"},
 		{"--sessions 0", "1 session"},
 		{"--endpoints 0", "1 endpoint"},
+		{"--queue 0", "--queue of 1"},
+		{"--within -1s", "--within"},
+		{"--price -1", "--price"},
+		{"--price NaN", "--price"},
+		{"--speed 2", "--trace"},
+		{"--trace x --speed 0", "above 0"},
+		{"--trace x --class a=1", "[trace class]"},
+		{"--policy random={}", "has no keys"},
+		{"--html missing/page.html", "missing/page.html"},
 		{"--cache 1", "--cache"},
 		{"--prefill-ms -1", "negative"},
 		{"-o xml", "xml"},
