@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/warmgate/warmgate/internal/simulate/calibrate"
 )
+
+// fitFormats are the formats of calibrate.
+var fitFormats = []string{"flags", "json"}
 
 func newCalibrate() *cobra.Command {
 	var output string
@@ -25,12 +29,15 @@ from one page alone, the times of prompts, tokens, steps and requests cannot be 
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error { return fit(command, output, args) },
 	}
-	outputFlag(command, &output, "flags", "json")
+	outputFlag(command, &output, fitFormats...)
 	return command
 }
 
 // fit fits to the pages that are named.
 func fit(command *cobra.Command, output string, args []string) error {
+	if !slices.Contains(fitFormats, output) {
+		return fmt.Errorf("no format %q, want one of %q", output, fitFormats)
+	}
 	var pages []calibrate.Page
 	for _, name := range args {
 		text, err := readPage(name, command.InOrStdin())
@@ -48,28 +55,25 @@ func fit(command *cobra.Command, output string, args []string) error {
 		return err
 	}
 	out, errs := command.OutOrStdout(), command.ErrOrStderr()
-	switch output {
-	case "json":
+	if output == "json" {
 		return json.NewEncoder(out).Encode(map[string]any{
 			"prompt_ms": r.Times.PrefillOverheadMS, "prefill_ms": r.Times.PrefillTokenMS,
 			"step_ms": r.Times.DecodeStepMS, "sequence_ms": r.Times.DecodeSeqMS, "cache_tokens": r.CacheTokens,
 			"error": r.Error, "guessed": r.Guessed,
 		})
-	case "flags":
-		t := &r.Times
-		fmt.Fprintf(out, "--prompt-ms %.3g --prefill-ms %.3g --step-ms %.3g --sequence-ms %.3g", t.PrefillOverheadMS,
-			t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS)
-		if r.CacheTokens > 0 {
-			fmt.Fprintf(out, " --cache %d", r.CacheTokens)
-		}
-		fmt.Fprintln(out)
-		fmt.Fprintf(errs, "The times differ from those of the pages by %.1f %%.\n", 100*r.Error)
-		if r.Guessed {
-			fmt.Fprintln(errs, "The pages are too few to tell times apart: what they do not say is guessed.")
-		}
-		return nil
 	}
-	return fmt.Errorf("no format %q, want flags or json", output)
+	t := &r.Times
+	fmt.Fprintf(out, "--prompt-ms %.3g --prefill-ms %.3g --step-ms %.3g --sequence-ms %.3g", t.PrefillOverheadMS,
+		t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS)
+	if r.CacheTokens > 0 {
+		fmt.Fprintf(out, " --cache %d", r.CacheTokens)
+	}
+	fmt.Fprintln(out)
+	fmt.Fprintf(errs, "The times differ from those of the pages by %.1f %%.\n", 100*r.Error)
+	if r.Guessed {
+		fmt.Fprintln(errs, "The pages are too few, or too alike, to tell times apart: what they do not say is guessed.")
+	}
+	return nil
 }
 
 // readPage reads a file, or the standard input.

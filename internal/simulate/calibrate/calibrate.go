@@ -15,7 +15,7 @@ type Result struct {
 	// Error is by how much the fitted times of steps and of prefills differ from those of the pages: the root of the
 	// mean square of the ratios less 1.
 	Error float64
-	// Guessed is set if the pages alone cannot tell the times apart: then they are close to those of
+	// Guessed is set if the pages alone cannot tell the times apart: then what they do not say is close to
 	// [enginesim.DefaultTimes].
 	Guessed bool
 }
@@ -42,7 +42,7 @@ func Fit(pages []Page) (Result, error) {
 	for i := range pages {
 		p := &pages[i]
 		out.CacheTokens = max(out.CacheTokens, p.CacheTokens)
-		if p.steps == 0 || p.interTokens == 0 || p.prefills == 0 {
+		if min(p.steps, p.interTokens, p.interTokenSum, p.prefills, p.prefillSum) == 0 {
 			continue
 		}
 		decodes, computed, begun := p.generated/p.steps, p.computed()/p.steps, p.prefills/p.steps
@@ -67,8 +67,22 @@ func Fit(pages []Page) (Result, error) {
 		off := r.of(fitted)/r.observed - 1
 		out.Error += off * off / float64(len(rows))
 	}
-	out.Error, out.Guessed = math.Sqrt(out.Error), len(rows) < unknowns
+	out.Error, out.Guessed = math.Sqrt(out.Error), guessed(rows, fitted, defaults)
 	return out, nil
+}
+
+// guessed reports whether the times depend on where the fit begins: whether defaults twice as long change one of them
+// by a tenth.
+func guessed(rows []row, fitted, defaults [unknowns]float64) bool {
+	for i := range defaults {
+		defaults[i] *= 2
+	}
+	for i, other := range solve(rows, defaults) {
+		if math.Abs(other-fitted[i]) > fitted[i]/10 {
+			return true
+		}
+	}
+	return false
 }
 
 // of returns the time of a row.

@@ -105,9 +105,15 @@ func TestParseRealPage(t *testing.T) {
 	if err != nil || p.steps == 0 || p.prefills == 0 || p.CacheTokens == 0 {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	r, err := Fit([]Page{p})
-	if err != nil || !r.Guessed || r.Times.Validate() != nil {
-		t.Errorf("%+v, %v", r, err)
+	for _, pages := range [][]Page{{p}, {p, p, p}} {
+		r, err := Fit(pages)
+		if err != nil || !r.Guessed || r.Times.Validate() != nil {
+			t.Errorf("%d times the same page: %+v, %v", len(pages), r, err)
+		}
+	}
+	p.interTokenSum = 0
+	if r, err := Fit([]Page{p}); err == nil {
+		t.Errorf("a page without times: %+v", r)
 	}
 }
 
@@ -115,8 +121,10 @@ func TestRefusals(t *testing.T) {
 	if _, err := Parse("sglang:token_usage 0.5\n"); err == nil {
 		t.Error("a page of another engine was read")
 	}
-	if _, err := Parse("vllm:generation_tokens_total many\n"); err == nil {
-		t.Error("a value that is no number was read")
+	for _, value := range []string{"many", "NaN", "+Inf", "-1"} {
+		if _, err := Parse("vllm:generation_tokens_total " + value + "\n"); err == nil {
+			t.Errorf("the value %s was read", value)
+		}
 	}
 	if r, err := Fit([]Page{{CacheTokens: 5}}); err == nil || r.CacheTokens != 5 {
 		t.Errorf("without requests: %+v, %v", r, err)

@@ -3,6 +3,7 @@ package calibrate
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -53,7 +54,7 @@ func Parse(text string) (Page, error) {
 			continue
 		}
 		v, err := strconv.ParseFloat(value, 64)
-		if err != nil {
+		if err != nil || !(v >= 0 && v <= math.MaxFloat64) {
 			return p, fmt.Errorf("%s has the value %q", name, value)
 		}
 		*to += v
