@@ -246,6 +246,11 @@ func (s *simulation) newLoad() (load func() simulate.Load, requests int, err err
 	if err != nil {
 		return nil, 0, err
 	}
+	const year = 365 * 24 * time.Hour
+	took := float64(trace[len(trace)-1].Timestamp-trace[0].Timestamp) / s.speed
+	if most := year.Milliseconds(); took > float64(most) {
+		return nil, 0, fmt.Errorf("the trace would take %.0f ms, want a year at most, %d ms", took, most)
+	}
 	t := &simulate.Trace{Requests: trace, Speed: s.speed}
 	return func() simulate.Load { return t.New(s.seed) }, len(trace), nil
 }

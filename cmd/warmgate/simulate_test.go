@@ -161,6 +161,7 @@ func TestSimulateTraceAndPage(t *testing.T) {
 }
 
 func TestSimulateRefuses(t *testing.T) {
+	sample := harness.PathT(t, "internal/mooncake/testdata/sample.jsonl")
 	files(t, map[string]string{"bad.yaml": bad, "two.yaml": good + "---\n" + good, "none.yaml": "a: b\n", "clusters.yaml": `
 lb_type: cluster
 lb_policy: cluster_metrics
@@ -186,6 +187,7 @@ lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
 		{"--price NaN", "--price"},
 		{"--speed 2", "--trace"},
 		{"--trace x --speed 0", "above 0"},
+		{"--trace " + sample + " --speed 1e-9", "a year"},
 		{"--trace x --class a=1", "[trace class]"},
 		{"--policy random={}", "has no keys"},
 		{"--html missing/page.html", "missing/page.html"},

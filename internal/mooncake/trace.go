@@ -57,7 +57,7 @@ func Parse(from io.Reader) ([]Request, error) {
 		out = append(out, t)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("trace, line %d: %w", len(out)+1, err)
 	}
 	if len(out) == 0 {
 		return nil, errors.New("trace: no requests")
@@ -65,12 +65,20 @@ func Parse(from io.Reader) ([]Request, error) {
 	return out, nil
 }
 
+// maxTokens is how long an answer may be.
+const maxTokens = 1 << 30
+
 func parseLine(line []byte) (t Request, err error) {
 	if err = json.Unmarshal(line, &t); err != nil {
 		return t, err
 	}
-	if blocks := (t.Input + Block - 1) / Block; t.Input < 1 || t.Output < 1 || blocks != len(t.HashIDs) {
-		return t, fmt.Errorf("%d blocks for %d tokens, answer of %d", len(t.HashIDs), t.Input, t.Output)
+	switch blocks := (t.Input + Block - 1) / Block; {
+	case t.Timestamp < 0:
+		return t, fmt.Errorf("timestamp of %d ms", t.Timestamp)
+	case t.Input < 1 || t.Output < 1 || t.Output > maxTokens:
+		return t, fmt.Errorf("prompt of %d tokens, answer of %d", t.Input, t.Output)
+	case blocks != len(t.HashIDs):
+		return t, fmt.Errorf("%d blocks for %d tokens, want %d of %d each", len(t.HashIDs), t.Input, blocks, Block)
 	}
 	return t, nil
 }

@@ -52,6 +52,8 @@ func TestParseTraceRefuses(t *testing.T) {
 		"too many blocks": `{"timestamp":0,"input_length":512,"output_length":1,"hash_ids":[1,2]}`,
 		"no answer":       `{"timestamp":0,"input_length":512,"output_length":0,"hash_ids":[1]}`,
 		"no prompt":       `{"timestamp":0,"input_length":0,"output_length":1,"hash_ids":[]}`,
+		"before time":     `{"timestamp":-1,"input_length":5,"output_length":1,"hash_ids":[1]}`,
+		"endless":         `{"timestamp":0,"input_length":5,"output_length":99999999999,"hash_ids":[1]}`,
 		"back in time": `{"timestamp":2,"input_length":5,"output_length":1,"hash_ids":[1]}
 {"timestamp":1,"input_length":5,"output_length":1,"hash_ids":[1]}`,
 	} {
