@@ -1,4 +1,5 @@
-// Command warmgate is for those who run gateways with Warmgate: it checks configurations before a gateway gets them.
+// Command warmgate is for those who run gateways with Warmgate: it checks configurations before a gateway gets them,
+// and simulates which of them serves a load best.
 package main
 
 import (

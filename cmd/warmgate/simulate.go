@@ -156,10 +156,10 @@ func (s *simulation) run(command *cobra.Command) error {
 		return outcome.Run{Result: r, Cost: s.price * float64(n) * r.Took / 3600}, nil
 	}
 	runs, err := s.play(contenders, play)
+	bar.clear()
 	if err != nil {
 		return err
 	}
-	bar.clear()
 	err = outcome.Print(command.OutOrStdout(), s.output, runs)
 	if s.output == outcome.Formats[0] {
 		s.printNotes(command.ErrOrStderr(), runs)
@@ -346,13 +346,23 @@ func (s *simulation) about() []string {
 	load := fmt.Sprintf("%d requests of %d conversations at the same time, of %d turns, with %d system prompts of "+
 		"%d tokens; questions and answers of %d and %d tokens, %v from an answer to the next turn", l.Requests,
 		l.Users, l.Turns, l.Prompts, l.System, l.Question, l.Answer, l.Think)
+	if len(l.Classes) > 0 {
+		load += "; classes of the people " + (*shares)(&l.Classes).String()
+	}
+	if l.Limited {
+		load += "; requests limit their answers"
+	}
 	if s.trace != "" {
 		load = fmt.Sprintf("the trace %s, %g times as fast as recorded", filepath.Base(s.trace), s.speed)
 	}
+	queue := ""
+	if c.MaxQueued > 0 {
+		queue = fmt.Sprintf(" and %d that wait", c.MaxQueued)
+	}
 	return []string{
 		"Load: " + load,
-		fmt.Sprintf("Servers: %d requests at once, %d tokens of KV cache; %g ms for a prompt, %g ms for a token of "+
-			"it; %g ms for a step that decodes, and %g ms for each request in it", c.MaxNumSeqs, int(s.cache),
+		fmt.Sprintf("Servers: %d requests at once%s, %d tokens of KV cache; %g ms for a prompt, %g ms for a token of "+
+			"it; %g ms for a step that decodes, and %g ms for each request in it", c.MaxNumSeqs, queue, int(s.cache),
 			t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS),
 		fmt.Sprintf("Seed %d, warmgate %s", s.seed, thisBuild().Version),
 	}

@@ -48,7 +48,11 @@ func TestSimulatedRanking(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := workloads()
-	if trace, err := mooncake.Read(os.Getenv("TRACE")); err == nil {
+	if file := os.Getenv("TRACE"); file != "" {
+		trace, err := mooncake.Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
 		all = append(all, replay(traceName, trace, 0, 2400, traffic.TraceScale))
 	}
 	var ranking simload.Ranking
