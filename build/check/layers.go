@@ -78,6 +78,7 @@ var mayImport = map[string][]string{
 	"internal/simulate": {
 		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
 		"lb/memstore", "lb/prompt", "lb/push", "metrics", "plugin/clusters", "plugin/config", "plugin/learned",
+		"plugin/process", "plugin/stores",
 	},
 	"internal/simulate/calibrate": {"internal/enginesim"},
 	"internal/simulate/engine":    {"internal/enginesim"},

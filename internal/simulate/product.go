@@ -14,17 +14,11 @@ import (
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // clusterName is that of the only cluster.
 const clusterName = "llm"
-
-// As in the plugin: after how long an owner without a heartbeat counts as dead, and how often its store is called.
-const (
-	storeTTL        = 5 * time.Second
-	heartbeatPeriod = time.Second
-	flushPeriod     = 100 * time.Millisecond
-)
 
 // product is what one VM of the plugin does with requests, over the embedded store.
 type product struct {
@@ -52,7 +46,7 @@ func newProduct(cfg *config.Config, endpoints int, seed uint64) (*product, error
 		return nil, err
 	}
 	p := &product{
-		cfg: cfg, store: memstore.New(shared, 1, storeTTL), rng: rand.New(rand.NewPCG(seed, 6)),
+		cfg: cfg, store: memstore.New(shared, 1, stores.LeaseTTL), rng: rand.New(rand.NewPCG(seed, 6)),
 		view: &lb.View{Cluster: clusterName}, places: map[string]int{}, models: learned.Models{},
 		key:    learned.Key{Cluster: clusterName, Model: 1, Guess: clusters.GuessOf(cfg)},
 		cutter: cutter{size: cfg.Prefix.BlockBytes},

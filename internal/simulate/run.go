@@ -6,6 +6,8 @@ import (
 
 	"github.com/warmgate/warmgate/internal/simulate/engine"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // GCPercent is what suits a program that runs simulations (debug.SetGCPercent): most of what a run allocates is gone at
@@ -76,8 +78,8 @@ func newRun(load Load, fleet []Engine, c Contender, seed uint64) (*run, error) {
 		return nil, err
 	}
 	r.router, r.product.place, r.product.refuse = r.product, r.place, r.refuse
-	r.events.add(flushPeriod, flush, 0)
-	r.events.add(heartbeatPeriod, heartbeat, 0)
+	r.events.add(process.TickPeriod, flush, 0)
+	r.events.add(stores.HeartbeatPeriod, heartbeat, 0)
 	if !c.NoMetrics {
 		if r.scraper, err = newScraper(r.product); err != nil {
 			return nil, err
@@ -106,10 +108,10 @@ func (r *run) happens(e event) {
 		r.pollLater()
 	case flush:
 		r.product.store.Flush(r.now)
-		r.events.add(r.now+flushPeriod, flush, 0)
+		r.events.add(r.now+process.TickPeriod, flush, 0)
 	case heartbeat:
 		r.err = r.product.store.Heartbeat(r.now)
-		r.events.add(r.now+heartbeatPeriod, heartbeat, 0)
+		r.events.add(r.now+stores.HeartbeatPeriod, heartbeat, 0)
 	}
 }
 
