@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -292,15 +291,20 @@ func (s *simulation) contenders(stdin io.Reader) (all []simulate.Contender, err 
 		all = append(all, c)
 	}
 	for _, file := range s.configs {
-		err := errors.New("has no configuration")
-		readErr := source.Read(file, stdin, func(f *source.File, _ bool) {
-			var c simulate.Contender
-			if c, err = ofFile(f); err == nil {
-				all = append(all, c)
+		before := len(all)
+		var faults []error // of the files, where it is a folder
+		err := source.Read(file, stdin, func(f *source.File, _ bool) {
+			c, err := ofFile(f)
+			if err != nil {
+				faults = append(faults, fmt.Errorf("--config %s: %w", f.Name, err))
 			}
+			all = append(all, c)
 		})
-		if err := cmp.Or(readErr, err); err != nil {
-			return nil, fmt.Errorf("--config %s: %w", file, err)
+		if err := errors.Join(append(faults, err)...); err != nil {
+			return nil, err
+		}
+		if len(all) == before {
+			return nil, fmt.Errorf("--config %s: no file in this folder mentions the plugin", file)
 		}
 	}
 	return all, nil
@@ -329,7 +333,7 @@ func ofFile(f *source.File) (simulate.Contender, error) {
 	if len(found) != 1 {
 		return simulate.Contender{}, fmt.Errorf("has %d configurations of the plugin, want one", len(found))
 	}
-	return simulate.ParseContender(filepath.Base(f.Name), found[0].Text, found[0].Host)
+	return simulate.ParseContender(f.Name, found[0].Text, found[0].Host)
 }
 
 // createPage creates the file of the page with plots, nil if none is wanted.
