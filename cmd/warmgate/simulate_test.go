@@ -162,12 +162,14 @@ func TestSimulateTraceAndPage(t *testing.T) {
 
 func TestSimulateRefuses(t *testing.T) {
 	sample := harness.PathT(t, "internal/mooncake/testdata/sample.jsonl")
-	files(t, map[string]string{"bad.yaml": bad, "two.yaml": good + "---\n" + good, "none.yaml": "a: b\n",
+	files(t, map[string]string{
+		"bad.yaml": bad, "two.yaml": good + "---\n" + good, "none.yaml": "a: b\n",
 		"folder/a.yaml": good + "---\n" + good, "folder/b.yaml": good, "folder/none/c.yaml": "a: b\n", "clusters.yaml": `
 lb_type: cluster
 lb_policy: cluster_metrics
 lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
-`})
+`,
+	})
 	for _, c := range []struct{ flags, want string }{
 		{"--policy nothing", "round_robin"},
 		{"--policy prefix_cache={", "--policy"},
