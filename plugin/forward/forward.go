@@ -72,6 +72,7 @@ func (f *Forwarding) meetHop(homes []*config.Config, hop string) {
 	v := pl.Shared
 	from := f.regions.Hop(homes, hop, f.hopSubject())
 	f.from, pl.Wait.Forwarded = from.From, from.Forwarded()
+	pl.Wait.Stays = f.from != ""
 	switch {
 	case !from.Signed():
 		v.Stats.Count(stats.ForgedHops, 1)
@@ -151,8 +152,8 @@ func (f *Forwarding) ForwardBack() Leaving {
 // mayLeave reports whether the request may be forwarded.
 func (f *Forwarding) mayLeave() bool {
 	pl := f.pl
-	away := f.from != "" || f.To != "" || f.returns >= maxReturns
-	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !away && pl.Phase < placement.PhaseLeased
+	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !pl.Wait.Stays && f.To == "" &&
+		pl.Phase < placement.PhaseLeased
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].

@@ -51,6 +51,7 @@ type Waiter struct {
 	Redis     bool       // that is one in Redis: so it may only wait for an answer
 	ID        lb.LeaseID // there
 	Over      bool       // its wait has ended, in a callback that goes on with that
+	Stays     bool       // it may not go to another region: it has come from one, or has been there
 	Request   Request
 }
 
@@ -172,7 +173,7 @@ func (w *Waiters) stale(now time.Duration) (stale []*Waiter) {
 func (w *Waiters) ForwardWaiting(isRoom func(c *config.Config) bool) {
 	var list []*Waiter
 	for s := range w.Held {
-		if s.Config.Regions.Forwards() && s.inQueue() {
+		if s.Config.Regions.Forwards() && !s.Stays && s.inQueue() {
 			list = append(list, s)
 		}
 	}
