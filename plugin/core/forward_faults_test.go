@@ -25,6 +25,30 @@ func hopOf(c *fakeStream) streamtest.Request {
 	return r
 }
 
+// What has come from another region does not leave again, so while it waits nobody tries to send it on.
+func TestForwardedAreNotSentOn(t *testing.T) {
+	us, eu := startRegions(t, 2, 1, "")
+	here := []*fakeStream{us.client(0, regionChat), us.client(1, regionChat)}
+	away := us.client(0, regionChat)
+	for range 21 {
+		eu.client(0, hopOf(away))
+	}
+	for _, c := range here {
+		c.Finish()
+	}
+	pass(time.Second, us, eu) // it is known that the first region has room again
+	tries := 0
+	eu.onCall = func(name string) {
+		if name == "Enter" {
+			tries++
+		}
+	}
+	pass(time.Second, us, eu)
+	if tries > 100 { // for new plans
+		t.Errorf("%d visits of requests that wait and cannot leave", tries)
+	}
+}
+
 // Whichever call panics while a request is forwarded, at once or after a wait, it is served and counted once, and
 // nothing of it remains.
 func TestPanicAnywhereBetweenRegions(t *testing.T) {

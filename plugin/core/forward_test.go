@@ -143,31 +143,6 @@ func TestForwardsWhoWaits(t *testing.T) {
 	eu.drained()
 }
 
-// What has come from another region does not leave again, so while it waits nobody tries to send it on.
-func TestForwardedAreNotSentOn(t *testing.T) {
-	us, eu := startRegions(t, 2, 1, "")
-	chat := streamtest.Request{Frames: []string{`{"prompt":"a"}`}}
-	here := []*fakeStream{us.client(0, chat), us.client(1, chat)}
-	away := us.client(0, chat)
-	for range 21 {
-		eu.client(0, hopOf(away))
-	}
-	for _, c := range here {
-		c.Finish()
-	}
-	pass(time.Second, us, eu) // it is known that the first region has room again
-	tries := 0
-	eu.onCall = func(name string) {
-		if name == "Enter" {
-			tries++
-		}
-	}
-	pass(time.Second, us, eu)
-	if tries > 100 { // for new plans
-		t.Errorf("%d visits of requests that wait and cannot leave", tries)
-	}
-}
-
 // A rule may keep its requests at home; a peer that does not answer gets none; and neither does one that says so with
 // another secret, or too late.
 func TestStaysAtHome(t *testing.T) {

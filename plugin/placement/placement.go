@@ -133,6 +133,7 @@ func (pl *Placement) LeaveUnplanned(why lb.Reason) Result {
 func (pl *Placement) Gone() {
 	pl.Shared.Lists.Left(&pl.Metrics.Waiter)
 	if a := &pl.Wait.attempt; a.open {
+		a.open = false // the end may panic, and be told again
 		pl.Cluster.Retries.End(a.id)
 	}
 	pl.Metrics.Gone(pl.Cluster, pl.Lease.Chosen)
