@@ -323,7 +323,7 @@ func (g fakeGateway) Scrape(_ time.Duration, j *endpoints.Job, report endpoints.
 	return list
 }
 
-func (g fakeGateway) Enter(context uint32) { g.call("Enter"); g.effective = g.streams[context] }
+func (g fakeGateway) Enter(context uint32) { g.effective = g.streams[context] }
 
 func (g fakeGateway) SetTick(context uint32, period time.Duration) error {
 	for _, w := range g.threads() {
