@@ -158,7 +158,7 @@ var mayImport = map[string][]string{
 	},
 	"plugin/request": {
 		"internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters", "plugin/config",
-		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", "plugin/stores", xxhash,
+		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
 	},
 	"plugin/response": {
 		"lb", "lb/answer", "plugin/clusters", "plugin/host", "plugin/learned", "plugin/process", "plugin/request",

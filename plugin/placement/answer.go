@@ -90,7 +90,7 @@ func (s *Serving) AnswerGoesOn(size int, end bool) {
 // ReadsBegin reports whether more of the beginning of the answer is to be read.
 func (s *Serving) ReadsBegin() bool {
 	pl := s.Of
-	return pl.State.Makes || pl.Phase == PhaseLeased && pl.Facts.ReadsRefusal(pl.Response.Status)
+	return pl.Kept.Makes || pl.Phase == PhaseLeased && pl.Facts.ReadsRefusal(pl.Response.Status)
 }
 
 // readBegin takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
@@ -104,7 +104,7 @@ func (s *Serving) readBegin(size int) {
 	if status < 200 || status >= 300 {
 		return
 	}
-	for _, made := range pl.State.Learn(size) {
+	for _, made := range pl.Kept.Learn(size) {
 		plan := lb.Plan{Scope: l.Reservation.Plan.Scope, Prefix: made}
 		l.store.RecordPrompt(l.Now(), l.Reservation.id, &plan, l.Addr)
 	}
@@ -222,7 +222,7 @@ func (s *Serving) judge(now time.Duration) {
 	}
 	pl.Wait.answerEnded(now, verdict)
 	pl.charge.endCharges()
-	if pl.State.LosesPrompt(verdict, pl.Lease.Reservation.Grant.Cached, pl.Response.Status) {
+	if pl.Kept.LosesPrompt(verdict, pl.Lease.Reservation.Grant.Cached, pl.Response.Status) {
 		pl.Lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 	}
 	pl.Wait.noteServed()

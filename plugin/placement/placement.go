@@ -107,7 +107,7 @@ func (pl *Placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if pl.Prompt.Chain != nil {
 		pl.Cluster.Prompts.View = view
 	}
-	pl.State.Plan(now, pl.Shared.Stores, &plan)
+	pl.Kept.Plan(now, pl.Shared.Stores.Local.Holder, &plan)
 	r.Plan = plan
 	pl.Lease.plannedAt = now
 	return lb.ReasonChosen

@@ -16,7 +16,7 @@ func (s *Serving) Settle() lb.Reason {
 	if pl.Config.Shadow {
 		r.Reason = lb.ReasonShadow
 	}
-	r.Reason = pl.State.Placed(r.Reason, r.Grant.Cached)
+	r.Reason = pl.Kept.Placed(r.Reason, r.Grant.Cached)
 	s.sessionPlaced()
 	return r.Reason
 }
