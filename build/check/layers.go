@@ -141,7 +141,7 @@ var mayImport = map[string][]string{
 		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
 	},
 	"plugin/parts": {
-		"plugin/clusters", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/request", "plugin/stores",
+		"plugin/clusters", "plugin/engines", "plugin/host", "plugin/request", "plugin/stores",
 		"plugin/views", "plugin/waiters",
 	},
 	"plugin/placement": {
