@@ -6,7 +6,6 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/clusters"
-	"github.com/warmgate/warmgate/plugin/parts"
 	"github.com/warmgate/warmgate/plugin/request"
 )
 
@@ -21,7 +20,7 @@ type Placement struct {
 }
 
 // Start begins the placement of a request, which its driver acts on.
-func (pl *Placement) Start(of *parts.Shared, r *request.Request, user clusters.PromptUser, d Driver) {
+func (pl *Placement) Start(of *Shared, r *request.Request, user clusters.PromptUser, d Driver) {
 	pl.Shared, pl.user, pl.driver, pl.Wait.Request = of, user, d, d
 	pl.Subject.Init(r, of.Env, of.Clusters, of.Prompts)
 	pl.Lease.Env, pl.Response.From, pl.Response.Env = of.Env, r.Gateway, of.Env

@@ -6,14 +6,13 @@ import (
 
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/engines"
-	"github.com/warmgate/warmgate/plugin/parts"
 )
 
 // A request whose end has panicked is told of it again. Another open one with its id stays known as open.
 func TestGoneTwice(t *testing.T) {
 	now, cl := time.Hour, &clusters.Cluster{Metrics: &engines.Cluster{}}
 	pl := &Placement{}
-	pl.Shared, pl.Cluster = &parts.Shared{Lists: &engines.Lists{}}, cl
+	pl.Shared, pl.Cluster = &Shared{Lists: &engines.Lists{}}, cl
 	pl.Wait.attempt.id = 1
 	pl.Wait.attempt.begin(now, &cl.Retries)
 	cl.Retries.Begin(now, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/parts"
+	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -26,7 +26,7 @@ var version, revision = "unknown", "unknown"
 // VM is what lives as long as the gateway's VM. It outlives configurations, so that counts and health do. Each part has
 // a file of its own.
 type VM struct {
-	parts.Shared
+	placement.Shared
 	configs   *configs         // in force
 	lastGood  *lastGood        // configurations in shared memory
 	Ticks     *ticks           // timers and what is due

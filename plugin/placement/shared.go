@@ -1,5 +1,4 @@
-// Package parts has the parts of a VM that placements use.
-package parts
+package placement
 
 import (
 	"time"
