@@ -100,7 +100,7 @@ func (pl *Placement) GiveWay() {
 	l.store.Release(l.Now(), c.id)
 	c.inCallback = inside
 	c.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
-	if pl.Wait.Over = inside; inside {
+	if inside {
 		return // the request's own callback goes on with that
 	}
 	pl.driver.Answered(pl.finishReservation())

@@ -172,7 +172,7 @@ func (w *Waiters) Grow(s *Waiter, size int) bool {
 		return ok
 	}
 	ok = w.makeRoom(s, size)
-	if _, held := w.Held[s]; ok && held && !s.Over { // else its wait ended when others left
+	if _, held := w.Held[s]; ok && held { // else its wait ended when others left
 		w.count(s, more)
 	}
 	return ok

@@ -50,7 +50,6 @@ type Waiter struct {
 	Store     lb.Store
 	Redis     bool       // that is one in Redis: so it may only wait for an answer
 	ID        lb.LeaseID // there
-	Over      bool       // its wait has ended, in a callback that goes on with that
 	Stays     bool       // it may not go to another region: it has come from one, or has been there
 	Request   Request
 }
