@@ -64,7 +64,7 @@ func (pl *choice) act(r placement.Result) host.Action {
 			return pl.send()
 		case placement.Refused:
 			return pl.refuse(r.Why, r.Expected)
-		case placement.Left:
+		case placement.Native:
 			return pl.pass(r.Why)
 		}
 		if a, left := pl.leave(pl.elsewhere(r)); left {
@@ -108,7 +108,7 @@ func (pl *choice) send() host.Action {
 		pl.Release()
 		return pl.pass(lb.ReasonStoreError)
 	}
-	pl.decided(pl.serving.Settle())
+	pl.decided(pl.serving.ReasonSent())
 	pl.serving.Sent()
 	if pl.Config.DetailLog {
 		log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.describe())
@@ -149,7 +149,7 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 		return pl.leaveAdopted()
 	}
 	pl.steer.leaveToGateway()
-	if pl.region.Left() && !pl.isAdopted() {
+	if pl.outer == nil && pl.region.IsAway() {
 		pl.region.Recall()
 	}
 	pl.decided(reason)

@@ -138,4 +138,4 @@ func (pl *choice) leaveAdopted() host.Action {
 }
 
 // isAdopted reports whether this is the choice of an adopted server.
-func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.Left() }
+func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.IsAway() }

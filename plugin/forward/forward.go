@@ -209,8 +209,8 @@ func (f *Forwarding) forwardTo(h *regions.Home, peer int) {
 	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", f.why.String()), 1)
 }
 
-// Left reports whether the request goes to another region, or to the servers of one.
-func (f *Forwarding) Left() bool { return f.To != "" }
+// IsAway reports whether the request goes to another region, or to the servers of one.
+func (f *Forwarding) IsAway() bool { return f.To != "" }
 
 // Recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *Forwarding) Recall() {

@@ -21,7 +21,7 @@ type Placement struct {
 
 // Start begins the placement of a request, which its driver acts on.
 func (pl *Placement) Start(of *Shared, r *request.Request, user clusters.PromptUser, d Driver) {
-	pl.Shared, pl.user, pl.driver, pl.Wait.Request = of, user, d, d
+	pl.Shared, pl.user, pl.driver, pl.Wait.Callee = of, user, d, d
 	pl.Subject.Init(r, of.Env, of.Clusters, of.Prompts)
 	pl.Lease.Env, pl.Response.From, pl.Response.Env = of.Env, r.Gateway, of.Env
 	pl.Wait.of, pl.charge.of, pl.Judge.of = &pl.basis, &pl.basis, &pl.basis
@@ -34,10 +34,10 @@ func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 	now := v.Clock()
 	view := v.Views.Of(now, pl.Scope, pl.Config)
 	if view == nil {
-		return Result{Step: Left, Why: lb.ReasonNoEndpoints}
+		return Result{Step: Native, Why: lb.ReasonNoEndpoints}
 	}
 	if !pl.Config.AmongClusters() && v.GW.HasSubsets(pl.Scope, pl.Config) {
-		return Result{Step: Left, Why: lb.ReasonSubset}
+		return Result{Step: Native, Why: lb.ReasonSubset}
 	}
 	if pl.Config.AmongClusters() && !pl.NeedsOwnBody() {
 		reason = lb.ReasonChosen
@@ -45,9 +45,9 @@ func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 	var err error
 	switch pl.Cluster, pl.policy, err = v.Clusters.Get(now, pl.Scope, pl.Config); {
 	case errors.Is(err, clusters.ErrTooMany):
-		return Result{Step: Left, Why: lb.ReasonStoreError}
+		return Result{Step: Native, Why: lb.ReasonStoreError}
 	case err != nil:
-		return Result{Step: Left, Why: lb.ReasonConfigInvalid}
+		return Result{Step: Native, Why: lb.ReasonConfigInvalid}
 	}
 	pl.Cluster.Views[view.ListID] = view
 	pl.Response.Cluster = pl.Cluster
@@ -125,7 +125,7 @@ func (pl *Placement) LeaveUnplanned(why lb.Reason) Result {
 	if pl.Phase == PhaseReserving {
 		pl.closeLease()
 	}
-	return Result{Step: Left, Why: why}
+	return Result{Step: Native, Why: why}
 }
 
 // Gone has the request take no part any more in what others wait for.

@@ -9,8 +9,8 @@ import (
 
 // This file is what is noted when a request was sent to where it is counted.
 
-// Settle returns the reason to count for a request that was sent to where it is counted.
-func (s *Serving) Settle() lb.Reason {
+// ReasonSent returns the reason to count for a request that was sent to where it is counted.
+func (s *Serving) ReasonSent() lb.Reason {
 	pl := s.Of
 	r := &pl.Lease.Reservation
 	if pl.Config.Shadow {

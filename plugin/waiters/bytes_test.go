@@ -123,7 +123,7 @@ func (b *bytesLab) request(scope string, turn uint64, inRedis bool) *Waiter {
 		holder: holder{scope, turn}, Config: b.cfg, Since: time.Duration(id), Store: labStore{lab: b}, Redis: inRedis,
 		ID: id,
 	}
-	w.Request = &heldRequest{Waiter: w, lab: b}
+	w.Callee = &heldRequest{Waiter: w, lab: b}
 	return w
 }
 
@@ -210,7 +210,7 @@ func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
 		b.hold("a", 1, 100, false)
 	}
 	s := b.hold("a", 2, 50, false)
-	s.Cluster, b.leaves = &clusters.Cluster{Waiting: 1}, s.Request.GiveWay
+	s.Cluster, b.leaves = &clusters.Cluster{Waiting: 1}, s.Callee.GiveWay
 	if !b.Grow(s, 200) {
 		t.Error("it has no room")
 	}

@@ -51,11 +51,11 @@ type Waiter struct {
 	Redis     bool       // that is one in Redis: so it may only wait for an answer
 	ID        lb.LeaseID // there
 	Stays     bool       // it may not go to another region: it has come from one, or has been there
-	Request   Request
+	Callee    Callee
 }
 
-// Request is what is called of a request that waits, in its context.
-type Request interface {
+// Callee is what is called of a request that waits, in its context.
+type Callee interface {
 	PlanAgain()      // its endpoints have changed
 	GiveWay()        // another request needs its memory
 	GoElsewhere()    // another region may have room
@@ -135,7 +135,7 @@ func (w *Waiters) Refresh(now time.Duration) {
 	order.By(stale, byArrival)
 	for _, s := range stale[:min(len(stale), maxReplans)] {
 		s.Cluster.CapsAt = now
-		w.RunAs(s.Context, "a new plan for a waiting request", s.Request.PlanAgain, s.Request.GrantRecovered)
+		w.RunAs(s.Context, "a new plan for a waiting request", s.Callee.PlanAgain, s.Callee.GrantRecovered)
 	}
 }
 
@@ -184,9 +184,9 @@ func (w *Waiters) ForwardWaiting(isRoom func(c *config.Config) bool) {
 		}
 		w.RunAs(s.Context, "a request for another region", func() {
 			if full[s.Config] = !isRoom(s.Config); !full[s.Config] {
-				s.Request.GoElsewhere()
+				s.Callee.GoElsewhere()
 			}
-		}, s.Request.GrantRecovered)
+		}, s.Callee.GrantRecovered)
 	}
 }
 
