@@ -22,7 +22,7 @@ func (pl *Placement) reserveTenant(now time.Duration) Result {
 	digest := tenantDigest(pl.Traits.Value(b.Tenants.Header))
 	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.Scope, digest, l.Reservation.Plan.Budget.Tokens)
 	t.id = v.Stores.NextID()
-	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", pl.finishTenant) {
+	if pl.ask(now, &t.pending, t.plan, "the answer to a tenant's reservation", pl.finishTenant) {
 		return pl.finishTenant()
 	}
 	v.WakeAt(now, now+pl.Config.ReserveTimeout)

@@ -4,56 +4,97 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
-	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/response"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-// Whom a request is from matters for the health of endpoints: what one client sends must not count against an endpoint
-// that serves the others.
+// This file is what the end of a request means: its verdict, what is learned from it, and the end of its lease.
 
-// judging is what the end of a request means for what has served it.
-type judging struct{ of *basis }
+// End is called when a request is over.
+func (s *Serving) End() {
+	pl := s.Of
+	if pl.Phase == PhaseLeased && pl.Response.Status == 0 {
+		served := s.server()
+		pl.Response.Reached = served != ""
+		s.misrouted(served)
+	}
+	if pl.Phase == PhaseLeased {
+		s.judge(pl.Shared.Clock())
+	}
+	pl.Enter(PhaseDone)
+}
 
-// completeOutcome completes the outcome of a request for the health of the endpoint. Reading the client costs a call
-// into the gateway, so it is done only when it matters.
-func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
-	of := j.of
-	o.Addr, o.Verdict = of.Lease.Addr, verdict
-	if verdict == lb.TimedOut {
-		o.WaitedFor = now - of.SentAt()
+// judge releases the lease of a request that is over, and has its end show what it may.
+func (s *Serving) judge(now time.Duration) {
+	pl := s.Of
+	outcome := lb.Outcome{}
+	s.learnUsage(now, &outcome)
+	verdict := pl.Judge.judged()
+	pl.Judge.learnCall(now, verdict)
+	pl.Judge.measureCluster(&outcome, verdict)
+	if verdict == lb.Success {
+		pl.Wait.answered(now)
+		s.Measure(now, &outcome)
+		s.measurePush(now, false)
+		s.expectMetrics(now)
 	}
-	o.Busy = of.Cluster.Answering[of.Lease.Addr] > 0
-	if verdict > lb.Success || of.Cluster.Health.NeedsClient(now) {
-		o.Client = j.clientID()
+	pl.Wait.answerEnded(now, verdict)
+	pl.charge.endCharges()
+	if pl.Kept.LosesPrompt(verdict, pl.Lease.Reservation.Grant.Cached, pl.Response.Status) {
+		pl.Lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 	}
-	o.Model = of.Facts.ModelID()
-	if of.Prompt.Chain != nil {
-		o.Source = of.Prompt.Chain.Source()
+	pl.Wait.noteServed()
+	pl.Release()
+	pl.Judge.completeOutcome(now, verdict, &outcome)
+	pl.policy.Observe(now, outcome)
+}
+
+// learnUsage has the usage in the response correct what the request was charged, and show in the outcome.
+func (s *Serving) learnUsage(now time.Duration, o *lb.Outcome) {
+	pl := s.Of
+	r := &pl.Response
+	if !s.ReadsUsage() {
+		return
+	}
+	used, known := pl.Prompt.LearnUsage(now, r.Answer, r.Complete, pl.Lease.Addr == pl.Lease.Chosen, o)
+	if !known {
+		return
+	}
+	pl.Lease.used(used)
+	if pl.Prompt.Chain.HasBlocks() {
+		pl.Cluster.Prompts.UsedBy(pl.user, pl.Config)
 	}
 }
 
-// clientID returns the same number for all requests of one client, 0 if nothing is known of it: by the tenant where the
-// configuration names a header for it, else by the address, of IPv6 the first 64 bits.
-func (j *judging) clientID() uint64 {
-	of := j.of
-	if h := of.Config.Prefix.TenantHeader; h != "" && of.Traits.Known {
-		if tenant := of.Traits.Header(h); tenant != "" {
-			return xxhash.Sum64String("tenant " + tenant)
-		}
+// Measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
+// not its end. Times are those of ticks, so only their averages mean something.
+func (s *Serving) Measure(now time.Duration, o *lb.Outcome) {
+	pl := s.Of
+	l := &pl.Lease
+	if pl.Prompt.Chain == nil || l.Addr != l.Chosen || pl.Config.Shadow {
+		return
 	}
-	addr := of.Gateway.Client()
-	if addr == "" {
-		return 0
+	o.CountedTokens = l.Reservation.Plan.AddedTokens(l.Reservation.Grant.Cached)
+	if pl.Response.TTFT > 0 {
+		o.TTFT, o.Duration = pl.Response.TTFT, now-pl.Prompt.Chain.Planned
 	}
-	return xxhash.Sum64String("client " + config.Network(addr))
+}
+
+// expectMetrics notes the answer: a page of metrics that never shows it stands still.
+func (s *Serving) expectMetrics(now time.Duration) {
+	pl := s.Of
+	l := &pl.Lease
+	if !pl.Cluster.Metrics.Needed() || pl.Config.Shadow {
+		return
+	}
+	if pl.Computes() && l.Addr == l.Chosen && pl.Response.Status < 300 {
+		pl.Cluster.Engines.AddAnswer(now, l.Addr, pl.placedAt())
+	}
 }
 
 // judged is verdict, less what says nothing of how the endpoint computes: of a call that computes nothing, only that
@@ -131,27 +172,4 @@ func (j *judging) Verdict() lb.Verdict {
 		return lb.Neutral
 	}
 	return verdict
-}
-
-// measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.
-func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
-	of := j.of
-	l := &of.Lease
-	if l.SteeredAt == 0 {
-		return
-	}
-	if of.Computes() {
-		o.Whole = max(1, of.Shared.ReadClock()-l.SteeredAt)
-		if of.Response.BegunAt > 0 {
-			o.FirstPart = max(1, of.Response.BegunAt-l.SteeredAt)
-		}
-	}
-	result := "failed"
-	switch verdict {
-	case lb.Success:
-		result = "served"
-	case lb.Neutral, lb.Rejected:
-		result = "other"
-	}
-	of.Shared.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.Addr, "result", result), 1)
 }

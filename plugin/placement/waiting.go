@@ -30,9 +30,9 @@ type waiting struct {
 	waited    time.Duration // for how long, once that is over
 }
 
-// claimBytes is how much of a body that the gateway holds in front of the plugin counts at most: it stops reading at a
-// limit of its own, and a client that only announces a body must not take the room of others.
-const claimBytes = 1 << 20
+// maxAnnounced is how much of a body that the gateway holds in front of the plugin counts at most: it stops reading at
+// a limit of its own, and a client that only announces a body must not take the room of others.
+const maxAnnounced = 1 << 20
 
 // prepare puts into the plan how the request waits. It returns ReasonChosen, or why the request is refused whether
 // an endpoint is open or not.
@@ -158,7 +158,7 @@ func (w *waiting) refusalOf(err error) lb.Reason {
 
 // heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
 func (w *waiting) heldBytes() int {
-	return max(w.of.Body.Received, min(w.of.Traits.Length, claimBytes))
+	return max(w.of.Body.Received, min(w.of.Traits.Length, maxAnnounced))
 }
 
 // reservedAs notes the reservation with which the request may wait.
