@@ -136,14 +136,15 @@ func (pl *choice) leaveToGateway() {
 	}
 }
 
-// refuse answers a request for which there is no room. expected is as for answerRefused. Nothing is refused in shadow
-// mode.
+// refuse answers a request for which there is no room. expected is as for [placement.Placement.NoteRefused]. Nothing is
+// refused in shadow mode.
 func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 	if pl.Config.Shadow {
 		return pl.pass(lb.ReasonShadow)
 	}
 	pl.decided(why)
-	pl.AnswerRefused(why, expected)
+	r := pl.NoteRefused(why, expected)
+	pl.Gateway.Reply(pl.Config.Overload.Status, refusalHeaders(&r), overloadBody(why))
 	return host.Hold
 }
 
