@@ -11,14 +11,14 @@ import (
 // Refusal is what the client of a request that is not placed is told.
 type Refusal struct {
 	RetryAfter time.Duration // 0 to not tell
-	OfBudget   bool          // no budget has room for it; below, the one that is likely to have some first
-	Wait       time.Duration // until then
-	Limits     budget.Limits
-	Left       budget.Left
+	OfBudget   bool          // no budget has room for it
+	Wait       time.Duration // until the first one of them is likely to have room
+	Limits     budget.Limits // of that one
+	Left       budget.Left   // of these
 }
 
-// NoteRefused counts a request as refused, and returns what its client is told. expected is the time in which a request of
-// its class is likely to be placed, 0 if the store has not told: then it is that of all who wait.
+// NoteRefused counts a request as refused, and returns what its client is told. expected is the time in which a request
+// of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait.
 func (pl *Placement) NoteRefused(why lb.Reason, expected time.Duration) (r Refusal) {
 	pl.Wait.countRefused(why)
 	if pl.Wait.Class != nil {
