@@ -131,7 +131,7 @@ func TestPanicWhileAnsweringProbes(t *testing.T) {
 			if !c.Ended {
 				c.Finish()
 			}
-			return c.Result().Headers[regions.HeaderAnswer]
+			return c.Result().Headers[headerAnswer]
 		}
 		us.fault, us.faultLeft = call, 1
 		first := ask(1)
@@ -248,7 +248,7 @@ func TestReplayedProbes(t *testing.T) {
 		c := us.client(worker, streamtest.Request{
 			Method: "GET", Path: regions.ProbePath, Headers: [][2]string{{regions.HeaderProbe, text}},
 		})
-		return c.Result().Headers[regions.HeaderAnswer]
+		return c.Result().Headers[headerAnswer]
 	}
 	text := region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+us.now, 7)
 	for i := range text {
