@@ -39,7 +39,7 @@ func (s *Serving) judge(now time.Duration) {
 	pl.Judge.measureCluster(&outcome, verdict)
 	if verdict == lb.Success {
 		pl.Wait.answered(now)
-		s.Measure(now, &outcome)
+		s.measure(now, &outcome)
 		s.measurePush(now, false)
 		s.expectMetrics(now)
 	}
@@ -71,9 +71,9 @@ func (s *Serving) learnUsage(now time.Duration, o *lb.Outcome) {
 	}
 }
 
-// Measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
+// measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
 // not its end. Times are those of ticks, so only their averages mean something.
-func (s *Serving) Measure(now time.Duration, o *lb.Outcome) {
+func (s *Serving) measure(now time.Duration, o *lb.Outcome) {
 	pl := s.Of
 	l := &pl.Lease
 	if pl.Prompt.Chain == nil || l.Addr != l.Chosen || pl.Config.Shadow {
