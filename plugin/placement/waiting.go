@@ -13,7 +13,7 @@ import (
 )
 
 // A request waits in the queue of its cluster while no endpoint is open for it. Its store keeps the place in the queue,
-// and the gateway holds the request, in phaseReserving. This file is how a request may wait, and what comes of it.
+// and the gateway holds the request, in PhaseReserving. This file is how a request may wait, and what comes of it.
 
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
@@ -24,7 +24,7 @@ type waiting struct {
 	Forwarded bool
 	refusal   lb.Reason     // why it is refused when it may not wait and no endpoint is open
 	attempt   attempt       // by which its retries are known
-	tenant    uint64        // see tenantName; 0 for none
+	tenant    uint64        // by learned.TenantName; 0 for none
 	place     lb.Place      // where it waits
 	queued    bool          // it had to wait
 	waited    time.Duration // for how long, once that is over
