@@ -33,7 +33,7 @@ func (s *Serving) readAs(headers [][2]string, end bool) {
 	if r.Status < 200 || r.Status >= 300 || pl.Idle() { // of that, no answer says anything
 		return
 	}
-	r.Usage = s.ReadsUsage()
+	r.Usage = s.readsUsage()
 	if r.Status == 200 && pl.Computes() && pl.Traits.Value(":method") == "POST" { // what is stored may be a page
 		r.API = answer.APIOf(pl.Traits.Path)
 	}
@@ -110,8 +110,8 @@ func (s *Serving) readBegin(size int) {
 	}
 }
 
-// ReadsUsage reports whether the usage in the response matters.
-func (s *Serving) ReadsUsage() bool {
+// readsUsage reports whether the usage in the response matters.
+func (s *Serving) readsUsage() bool {
 	pl := s.Of
 	r := &pl.Response
 	return pl.Phase == PhaseLeased && r.Status >= 200 && r.Status < 300 && !r.Encoded &&

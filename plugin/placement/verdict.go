@@ -58,7 +58,7 @@ func (s *Serving) judge(now time.Duration) {
 func (s *Serving) learnUsage(now time.Duration, o *lb.Outcome) {
 	pl := s.Of
 	r := &pl.Response
-	if !s.ReadsUsage() {
+	if !s.readsUsage() {
 		return
 	}
 	used, known := pl.Prompt.LearnUsage(now, r.Answer, r.Complete, pl.Lease.Addr == pl.Lease.Chosen, o)

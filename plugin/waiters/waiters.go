@@ -27,7 +27,7 @@ type Waiters struct {
 	*host.Env
 	stores  *stores.Stores
 	views   *views.Views
-	Held    map[*Waiter]int // and how many bytes of each: see bytes.go
+	Held    map[*Waiter]int // requests that are held, and how many bytes of each: see bytes.go
 	Bytes   int             // the sum of these
 	of      map[holder]int  // and that by tenant
 	Beyond  []*Waiter       // held beyond the room there is, until it is known whether they wait in Redis
