@@ -8,7 +8,7 @@ import (
 )
 
 // pcHeader is how the runtime's table of functions begins: a magic number, zeros, the quantum of program counters and
-// the size of a pointer. Go has written it so since 1.20.
+// the size of a pointer. Go 1.24 to 1.26 write it so.
 var pcHeader = []byte{0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8}
 
 // numberBits is where the number of a region ends and that of a function begins, in a program counter.

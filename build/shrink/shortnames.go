@@ -59,7 +59,7 @@ func shortenNames(memory []byte) error {
 	return nil
 }
 
-// These are where the runtime's data about a function has what is needed here. Go has them so since 1.21.
+// These are where the runtime's data about a function has what is needed here, as Go 1.24 to 1.26 write it.
 const (
 	gofuncField  = 40 // of runtime.moduledata, in words: where lists of calls begin
 	inlinedValue = 2  // the list of values by program counters with the number of an inlined call
@@ -73,13 +73,11 @@ func namePlaces(memory []byte) (places []uint64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	begin := binary.LittleEndian.AppendUint64(nil, uint64(at))
-	begin = binary.LittleEndian.AppendUint64(begin, uint64(at)+t.field(fieldNames))
-	module := bytes.Index(memory, begin)
-	if module < 0 {
-		return nil, errNames
+	module, err := moduledataIn(memory, t, at)
+	if err != nil {
+		return nil, err
 	}
-	gofunc := fixed(memory, uint64(module)+8*gofuncField, 8)
+	gofunc := fixed(memory, module+8*gofuncField, 8)
 	for i := range t.field(fieldCount) {
 		record := t.record(i)
 		places = append(places, uint64(at)+record+4)
@@ -100,6 +98,17 @@ func namePlaces(memory []byte) (places []uint64, err error) {
 		return nil, errNames
 	}
 	return places, nil
+}
+
+// moduledataIn returns where memory has runtime.moduledata, which begins with where the table is and its names are.
+func moduledataIn(memory []byte, t functionTable, at int) (uint64, error) {
+	begin := binary.LittleEndian.AppendUint64(nil, uint64(at))
+	begin = binary.LittleEndian.AppendUint64(begin, uint64(at)+t.field(fieldNames))
+	module := bytes.Index(memory, begin)
+	if module < 0 {
+		return 0, errNames
+	}
+	return uint64(module), nil
 }
 
 // largest returns the largest of a list of values by program counters: each is the difference to the one before, which
