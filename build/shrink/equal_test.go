@@ -68,6 +68,14 @@ func TestEqualValues(t *testing.T) {
 	}
 }
 
+// A function that has not set its second local variable may have anything there.
+func TestEqualBegins(t *testing.T) {
+	variable, global := []byte{1, 1, 0x7f, opLocalGet, 1, opEnd}, []byte{1, 1, 0x7f, opGlobalGet, 0, opEnd}
+	if err := equal(decode(t, variable), decode(t, global), 1, newTestOutliner().module); err == nil {
+		t.Error("the variable is taken for the stack pointer")
+	}
+}
+
 func TestEqualCalls(t *testing.T) {
 	const get, set = opLocalGet, opLocalSet
 	load, drop := []byte{get, 1, opI64Load, 3, 8}, []byte{opDrop}

@@ -98,6 +98,10 @@ func TestShortenLeaves(t *testing.T) {
 		"what grows the memory":     {opI32Const, 1, 0x40, 0, opDrop, opNop},
 		"nothing on the stack":      {opDrop, opNop},
 		"an unknown function's end": {opCall, 77, opDrop, opNop},
+		"one global variable more":  {opI32Const, 9, opGlobalSet, maxGlobals, opNop},
+		"dead code that takes what is around its block": {
+			opLocalGet, 2, opBlock, void, opBr, 0, opDrop, opI64Const, 1, opBr, 0, opEnd, opNop, opDrop,
+		},
 	} {
 		body := framed(code)
 		if got, err := newTestOutliner().shorten(looked, body); err != nil || !bytes.Equal(got, body) {
