@@ -41,6 +41,21 @@ func read(t *testing.T, module []byte) (*rewriter, []int64) {
 	return r, slots
 }
 
+// A function is resumed behind calls that return, and where its stack has grown; not behind those that end it.
+func TestCollectResumes(t *testing.T) {
+	const ends, grows = 1, 2
+	functions := []function{{name: "main.main"}, {name: "runtime.gopanic"}, {name: "runtime.morestack"}}
+	for callee, resumed := range map[byte]bool{rare: true, ends: false, grows: true} {
+		r := newRewriter(functions, 0)
+		if err := r.read([][]byte{framed(pushed(callee))}); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.resumes[firstFunction+looked][5]; got != resumed {
+			t.Errorf("%s: resumed: %t, not %t", functions[callee].name, got, resumed)
+		}
+	}
+}
+
 // jumpsBack reports whether a function jumps back, and whether it does so through its table.
 func jumpsBack(l *layout) (some, byTable bool) {
 	for _, e := range l.edges() {
