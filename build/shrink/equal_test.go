@@ -65,11 +65,14 @@ func TestEqualValues(t *testing.T) {
 		{
 			"an address that may be beyond 4 GiB, in a variable",
 			[]byte{get, 0, opI32Const, 8, opI32Add, opI64Load, 3, 0, set, 3},
-			[]byte{get, 0, opI64Load, 3, 8, set, 3}, false,
+			[]byte{get, 0, opI64Load, 3, 8, set, 3},
+			false,
 		},
 		{
-			"an address in the frame", []byte{get, 1, opI32Const, 8, opI32Add, opI64Load, 3, 0, set, 3},
-			[]byte{get, 1, opI64Load, 3, 8, set, 3}, true,
+			"an address in the frame",
+			[]byte{get, 1, opI32Const, 8, opI32Add, opI64Load, 3, 0, set, 3},
+			[]byte{get, 1, opI64Load, 3, 8, set, 3},
+			true,
 		},
 		{"a global variable", []byte{get, 2, opGlobalSet, 2}, []byte{get, 3, opGlobalSet, 2}, false},
 	} {

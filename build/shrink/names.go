@@ -57,10 +57,10 @@ func (t functionTable) record(i uint64) uint64 {
 	return functions + fixed(t, functions+8*i+4, 4)
 }
 
-// name returns the name that begins at an offset among the names.
+// name returns the name that begins at an offset among the names, where another one ends.
 func (t functionTable) name(offset uint64) (string, error) {
 	at := t.field(fieldNames) + offset
-	if at >= uint64(len(t)) {
+	if at >= uint64(len(t)) || offset > 0 && t[at-1] != 0 {
 		return "", errNames
 	}
 	text, _, ok := bytes.Cut(t[at:], []byte{0})

@@ -67,7 +67,7 @@ const (
 	inlinedSize  = 16 // of each
 )
 
-// namePlaces returns where memory has the offsets of names: of functions, and of calls that were inlined into them.
+// namePlaces returns where memory has the offsets of names, in order: of functions, and of calls inlined into them.
 func namePlaces(memory []byte) (places []uint64, err error) {
 	t, at, err := functionTableIn(memory)
 	if err != nil {
@@ -81,9 +81,8 @@ func namePlaces(memory []byte) (places []uint64, err error) {
 	for i := range t.field(fieldCount) {
 		record := t.record(i)
 		places = append(places, uint64(at)+record+4)
-		values, data := fixed(t, record+28, 4), fixed(t, record+40, 4)>>24
-		calls := record + 44 + 4*(values+inlinedCalls)
-		if values <= inlinedValue || data <= inlinedCalls || fixed(t, calls, 4) == 1<<32-1 {
+		calls := t.callsOf(record)
+		if calls == 0 {
 			continue
 		}
 		last, err := t.largest(fixed(t, record+44+4*inlinedValue, 4))
@@ -94,10 +93,23 @@ func namePlaces(memory []byte) (places []uint64, err error) {
 			places = append(places, gofunc+fixed(t, calls, 4)+inlinedSize*uint64(k)+4)
 		}
 	}
-	if at := slices.Max(places); at+4 > uint64(len(memory)) {
-		return nil, errNames
+	slices.Sort(places)
+	for k, at := range places {
+		if at+4 > uint64(len(memory)) || k > 0 && at < places[k-1]+4 {
+			return nil, errNames
+		}
 	}
 	return places, nil
+}
+
+// callsOf returns where a function's record says where the calls are that were inlined into it, 0 if there are none.
+func (t functionTable) callsOf(record uint64) uint64 {
+	values, data := fixed(t, record+28, 4), fixed(t, record+40, 4)>>24
+	calls := record + 44 + 4*(values+inlinedCalls)
+	if values <= inlinedValue || data <= inlinedCalls || fixed(t, calls, 4) == 1<<32-1 {
+		return 0
+	}
+	return calls
 }
 
 // moduledataIn returns where memory has runtime.moduledata, which begins with where the table is and its names are.
