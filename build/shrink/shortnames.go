@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// modulePath begins the names of Warmgate's own functions.
+// modulePath begins the names of Warmgate's own functions. No folder directly in it may be called runtime or reflect:
+// without the path, stack traces would take its functions for those of Go's packages.
 const modulePath = "github.com/warmgate/warmgate/"
 
 // shortName returns a function's name as it is kept for stack traces: without type arguments, in place of which the
