@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	gobuild "go/build"
 	"maps"
 	"slices"
 	"testing"
@@ -97,7 +98,11 @@ func TestStraighten(t *testing.T) {
 			}
 		}
 	}
-	if back == 0 || byTable*4 > back {
+	most := 4
+	if !slices.Contains(gobuild.Default.ReleaseTags, "go1.26") {
+		most = 2 // the compilers before let more loops begin in the middle
+	}
+	if back == 0 || byTable*most > back {
 		t.Errorf("%d functions of %d jump back through their table", byTable, back)
 	}
 	if rewritten*10 < tables*9 {
