@@ -30,15 +30,17 @@ func TestSimulatedRanking(t *testing.T) {
 	for _, s := range f.servers {
 		fleet = append(fleet, simulate.Engine{Config: s.Config, Times: s.Tuning.Times})
 	}
+	var loads [5][]loadgen.Request
+	for i := range loads {
+		if loads[i], err = compare.AtLoad(workload(11+uint64(i)), f.servers, 0.8, 28*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
 	got := map[string]map[string]float64{}
 	for _, policy := range []string{"least_request", "global_least_request", "endpoint_metrics"} {
 		var all [3][]float64
-		for seed := range uint64(5) {
-			w, err := compare.AtLoad(workload(11+seed), f.servers, 0.8, 28*time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := simulated(t, w, fleet, policy, seed)
+		for seed, w := range loads {
+			r := simulated(t, w, fleet, policy, uint64(seed))
 			for i, v := range []float64{r.Mean, r.P50, r.P99} {
 				all[i] = append(all[i], v*1e3)
 			}
