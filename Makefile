@@ -7,12 +7,12 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm envoy test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-helm e2e-mesh e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm envoy test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-helm e2e-mesh e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
-include build/wasm.mk build/image.mk
+include build/wasm.mk build/warmgate.mk build/image.mk
 
 envoy: ## Leave an Envoy as build/out/envoy, for those who have none: the pinned one, fetched the first time
 	@$(GO) run ./e2e/harness/getenvoy
@@ -107,6 +107,9 @@ bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics again
 
 bench-scraper: wasm ## What scraping 8, 100 and 1,000 engines costs: CPU, memory, requests, age; the parser inside Envoy
 	$(GO) run ./e2e/bench/cmd scraper $(ARGS)
+
+bench-simulate: ## CPU time and memory of a simulation of 1,000 endpoints and 1,000,000 requests on one core
+	$(GO) run ./e2e/bench/cmd simulate $(ARGS)
 
 bench-parser: ## The parser of engine metrics against Prometheus's, on real engines' texts
 	cd e2e/bench/expfmt && $(GO) test -run='^$$' -bench=. ./...

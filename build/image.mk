@@ -12,8 +12,8 @@ push-image: wasm ## Push the images to REGISTRY=host/path, as docker login has l
 	@[ -n "$(REGISTRY)" ] || { echo "usage: make push-image REGISTRY=registry.example.com/warmgate" >&2; exit 2; }
 	$(IMAGE) push $(REGISTRY)
 
-release: wasm ## Fill build/out/release: modules, images, SBOMs, Helm chart, checksums, provenance; KEY=file signs
+release: wasm programs ## Fill build/out/release: modules, programs, images, SBOMs, chart, provenance; KEY=file signs
 	$(IMAGE) release
 
-reproduce: wasm ## Make a release twice, the second time in another folder and from nothing, and compare the bytes
+reproduce: wasm programs ## Make a release twice, in another folder and from nothing, and compare the bytes
 	build/reproduce.sh

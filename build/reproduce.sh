@@ -20,6 +20,7 @@ cd "$work/a longer path"
 for host in envoy higress; do
 	GOCACHE=$work/cache build/wasm.sh "$host"
 done
+GOCACHE=$work/cache make programs
 release "$work/second"
 diff -r "$work/first" "$work/second"
 echo "the same bytes:"

@@ -5,13 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/build"
-	"go/parser"
-	"go/token"
 	"io"
 	"os/exec"
-	"path"
 	"slices"
 	"strings"
 )
@@ -28,6 +23,7 @@ const (
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
 // and the same input gives the same output.
 var pure = []string{
+	"internal/enginesim", "internal/simulate",
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
 	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned",
@@ -50,21 +46,47 @@ var untagged = []string{
 var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall"}
 
 // product lists the folders, with all below them, that hold the packages of the product; each has a row in mayImport.
-var product = []string{"internal", "lb", "metrics", "plugin", "redisclient"}
+var product = []string{"cmd", "internal", "lb", "metrics", "plugin", "redisclient"}
 
 const (
 	rapid   = "pgregory.net/rapid"
 	siphash = "github.com/dchest/siphash"
 	xxhash  = "github.com/cespare/xxhash/v2"
 	blake2s = "golang.org/x/crypto/blake2s"
+	cobra   = "github.com/spf13/cobra"
+	yamlV3  = "go.yaml.in/yaml/v3"
+
+	jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // mayImport lists what each package of the product may import beside the standard library: packages of the module by
 // their folders, and libraries. ARCHITECTURE.md says what is in each folder. The SDK is in sdkFolders instead; tests
 // may import more.
 var mayImport = map[string][]string{
+	"cmd/warmgate": {
+		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
+		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
+		"plugin/config", cobra + "/doc",
+	},
+	"cmd/warmgate/internal/lint": {
+		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
+		jsonschema, jsonschema + "/kind", "golang.org/x/text/language", "golang.org/x/text/message",
+	},
+	"cmd/warmgate/internal/outcome": {"internal/simulate"},
+	"cmd/warmgate/internal/report":  {"cmd/warmgate/internal/lint", "cmd/warmgate/internal/source"},
+	"cmd/warmgate/internal/source":  {yamlV3},
+	"internal/simulate": {
+		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
+		"lb/memstore", "lb/prompt", "lb/push", "metrics", "plugin/clusters", "plugin/config", "plugin/learned",
+		"plugin/process", "plugin/stores",
+	},
+	"internal/simulate/calibrate": {"internal/enginesim"},
+	"internal/simulate/engine":    {"internal/enginesim"},
+
+	"internal/enginesim":     {xxhash},
 	"internal/fieldtest":     nil,
 	"internal/jsontext":      nil,
+	"internal/mooncake":      nil,
 	"internal/order":         nil,
 	"internal/recent":        nil,
 	"internal/statname":      nil,
@@ -341,50 +363,4 @@ func artifactPackages(packages []pkg) map[string]bool {
 // below reports whether a folder or file is one of the folders or below one.
 func below(name string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(name+"/", folder+"/") })
-}
-
-// buildTags returns the build constraints of one Go file of an untagged folder, those in the file's name included.
-func buildTags(name string, text []byte) []string {
-	if !slices.Contains(untagged, path.Dir(name)) {
-		return nil
-	}
-	context := build.Default
-	context.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
-	var problems []string
-	for _, goos := range []string{"linux", "wasip1"} {
-		context.GOOS = goos
-		if goos == "wasip1" {
-			context.GOARCH = "wasm"
-		}
-		for _, tags := range [][]string{nil, {"envoy"}} {
-			context.BuildTags = tags
-			if match, err := context.MatchFile(path.Dir(name), path.Base(name)); err != nil || !match {
-				problems = append(problems, name+": a build constraint: this folder is the same in every build")
-			}
-		}
-	}
-	return slices.Compact(problems)
-}
-
-// clockReads returns the uses of the clock in one Go file.
-func clockReads(name string, text []byte) []string {
-	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
-	if err != nil {
-		return []string{err.Error()}
-	}
-	var problems []string
-	ast.Inspect(file, func(n ast.Node) bool {
-		selector, ok := n.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		if x, ok := selector.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clock, selector.Sel.Name) {
-			line := fset.Position(selector.Pos()).Line
-			problems = append(problems, fmt.Sprintf("%s:%d: time.%s in %s: time is an argument here", name, line,
-				selector.Sel.Name, path.Dir(name)))
-		}
-		return true
-	})
-	return problems
 }

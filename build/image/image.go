@@ -255,8 +255,17 @@ func zipped(content []byte) ([]byte, error) {
 
 // addFile adds a file to an archive. Nothing of the machine gets into it: no owner and no time but the given one.
 func addFile(w *tar.Writer, name string, content []byte, created time.Time) error {
+	return addMode(w, name, 0o644, content, created)
+}
+
+// addProgram adds a file that can be run.
+func addProgram(w *tar.Writer, name string, content []byte, created time.Time) error {
+	return addMode(w, name, 0o755, content, created)
+}
+
+func addMode(w *tar.Writer, name string, mode int64, content []byte, created time.Time) error {
 	header := &tar.Header{
-		Name: name, Mode: 0o644, Size: int64(len(content)), ModTime: created, Format: tar.FormatUSTAR,
+		Name: name, Mode: mode, Size: int64(len(content)), ModTime: created, Format: tar.FormatUSTAR,
 	}
 	if err := w.WriteHeader(header); err != nil {
 		return err

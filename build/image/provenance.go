@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 )
@@ -67,7 +68,7 @@ func isOf(module []byte, revision string) bool {
 }
 
 // provenanceOf returns a statement on where files and images come from.
-func provenanceOf(root string, artifacts []*artifact, files []file) (*file, error) {
+func provenanceOf(root string, artifacts []*artifact, programs []program, files []file) (*file, error) {
 	revision, err := revisionOf(root)
 	if err != nil {
 		return nil, fmt.Errorf("image: provenance: build/revision.sh: %w", err)
@@ -87,6 +88,12 @@ func provenanceOf(root string, artifacts []*artifact, files []file) (*file, erro
 			})
 		}
 	}
+	for i := range programs {
+		if p := &programs[i]; !isOf(p.content, revision) {
+			return nil, fmt.Errorf("image: warmgate-%s is not of the revision %s (run make programs)", p.platform,
+				revision)
+		}
+	}
 	source := resourceDescriptor{URI: "git+" + sourceURL}
 	if commit.MatchString(revision) {
 		source.URI += "@" + revision
@@ -96,7 +103,7 @@ func provenanceOf(root string, artifacts []*artifact, files []file) (*file, erro
 	if err != nil {
 		return nil, fmt.Errorf("image: provenance: %w", err)
 	}
-	modules, release, err := modulesOf(artifacts)
+	modules, release, err := modulesOf(artifacts, programs)
 	if err != nil {
 		return nil, fmt.Errorf("image: provenance: %w", err)
 	}
@@ -128,18 +135,28 @@ func listsOf(root string) (lists []resourceDescriptor, err error) {
 	return lists, nil
 }
 
-// modulesOf returns the modules that are linked into the artifacts, by the sums that Go has checked, and Go's release.
-func modulesOf(artifacts []*artifact) (modules []resourceDescriptor, release string, err error) {
+// modulesOf returns the modules that are linked into artifacts and programs, by the sums that Go has checked, and Go's
+// release.
+func modulesOf(artifacts []*artifact, programs []program) (
+	modules []resourceDescriptor, release string, err error,
+) {
+	var infos []*debug.BuildInfo
 	for _, a := range artifacts {
 		info, err := buildInfo(a.module)
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", a.name, err)
 		}
-		release = info.GoVersion
+		infos = append(infos, info)
+	}
+	for i := range programs {
+		infos = append(infos, programs[i].info)
+	}
+	for _, info := range infos {
+		release = infos[0].GoVersion
 		for _, m := range linked(info) {
 			d := resourceDescriptor{URI: purl(m.Path, m.Version)}
 			if d.Digest, err = moduleDigest(m.Sum); err != nil {
-				return nil, "", fmt.Errorf("%s: %s: %w", a.name, m.Path, err)
+				return nil, "", fmt.Errorf("%s: %w", m.Path, err)
 			}
 			if !slices.ContainsFunc(modules, func(o resourceDescriptor) bool { return o.URI == d.URI }) {
 				modules = append(modules, d)

@@ -55,15 +55,19 @@ func (a *artifact) layout(dir string) error {
 	return nil
 }
 
-// release fills a folder: for each artifact the module, an archive of the layout and the SBOM; the Helm chart, what has
-// changed, the description for Higress's console, what Artifact Hub reads, the license, the digests of the images,
-// where all that comes from, the checksums, and with a key the signatures.
+// release fills a folder: for each artifact the module, an archive of the layout and the SBOM; the program warmgate for
+// each platform; the Helm chart, what has changed, the description for Higress's console, what Artifact Hub reads, the
+// license, the digests of the images, where all that comes from, the checksums, and with a key the signatures.
 func release(o options, s *signer, artifacts []*artifact) error {
-	files, err := contents(o.root, artifacts)
+	programs, err := programsOf(o.root)
 	if err != nil {
 		return err
 	}
-	statement, err := provenanceOf(o.root, artifacts, files)
+	files, err := contents(o.root, artifacts, programs)
+	if err != nil {
+		return err
+	}
+	statement, err := provenanceOf(o.root, artifacts, programs, files)
 	if err != nil {
 		return err
 	}
@@ -95,7 +99,7 @@ type file struct {
 }
 
 // contents returns the files of a release, but for what is told of them.
-func contents(root string, artifacts []*artifact) ([]file, error) {
+func contents(root string, artifacts []*artifact, programs []program) ([]file, error) {
 	var files []file
 	for _, a := range artifacts {
 		archive, err := a.archive()
@@ -110,6 +114,13 @@ func contents(root string, artifacts []*artifact) ([]file, error) {
 			file{a.billFile(), bill})
 	}
 	version := artifacts[0].version
+	for i := range programs {
+		archive, err := programs[i].archive(root, version, artifacts[0].created)
+		if err != nil {
+			return nil, fmt.Errorf("image: the program: %w", err)
+		}
+		files = append(files, *archive)
+	}
 	packed, err := chart(root, version, artifacts[0].created)
 	if err != nil {
 		return nil, err

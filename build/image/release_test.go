@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -26,6 +27,18 @@ import (
 // releaseT writes a release in a copy of what it is made of, and returns its files, with what the program says.
 func releaseT(t *testing.T, key string) (files map[string][]byte, said string) {
 	t.Helper()
+	root := sourcesT(t)
+	t.Setenv("REVISION", packedRevision) // the copy has no repository
+	var out strings.Builder
+	if err := run(t.Context(), options{root: root, key: key}, []string{"release"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	return harness.FilesT(t, filepath.Join(root, "build/out/release")), out.String()
+}
+
+// sourcesT copies what a release is made of into a folder. The program is that for this machine, on all platforms.
+func sourcesT(t *testing.T) (root string) {
+	t.Helper()
 	artifacts := packedT(t)
 	sources := map[string][]byte{}
 	for _, name := range []string{
@@ -37,7 +50,13 @@ func releaseT(t *testing.T, key string) (files map[string][]byte, said string) {
 	for _, a := range artifacts {
 		sources["build/out/"+a.name+".wasm"] = a.module
 	}
-	root := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "../warmgate.sh").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, platform := range platforms {
+		sources["build/out/warmgate-"+platform] = harness.ReadT(t, "build/out/warmgate")
+	}
+	root = t.TempDir()
 	for name, content := range sources {
 		file := filepath.Join(root, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, 0o700)); err != nil {
@@ -47,12 +66,7 @@ func releaseT(t *testing.T, key string) (files map[string][]byte, said string) {
 	if err := os.CopyFS(filepath.Join(root, "deploy/helm"), os.DirFS(harness.PathT(t, "deploy/helm"))); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("REVISION", packedRevision) // the copy has no repository
-	var out strings.Builder
-	if err := run(t.Context(), options{root: root, key: key}, []string{"release"}, &out); err != nil {
-		t.Fatal(err)
-	}
-	return harness.FilesT(t, filepath.Join(root, "build/out/release")), out.String()
+	return root
 }
 
 // TestRelease writes a release twice, with nothing in common but the modules, compares every byte, and then what the
@@ -64,8 +78,8 @@ func TestRelease(t *testing.T) {
 	if !maps.EqualFunc(files, again, bytes.Equal) {
 		t.Error("the second release differs")
 	}
-	if len(files) != 15 {
-		t.Errorf("%d files, want 15: %q", len(files), slices.Sorted(maps.Keys(files)))
+	if len(files) != 19 {
+		t.Errorf("%d files, want 19: %q", len(files), slices.Sorted(maps.Keys(files)))
 	}
 	if !strings.Contains(said, "nothing is signed") {
 		t.Errorf("said without a key: %s", said)
@@ -107,14 +121,14 @@ func TestNotice(t *testing.T) {
 		}
 		dir := strings.TrimSpace(string(out))
 		found := 0
-		for _, name := range []string{"LICENSE", "LICENSE.txt", "NOTICE"} {
+		for _, name := range []string{"LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE"} {
 			text, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil {
 				continue
 			}
 			found++
 			// CC0 asks for nothing, and the Apache License is the release's own LICENSE.
-			covered := name == "LICENSE" && (licenses[module] == "CC0-1.0" || licenses[module] == license)
+			covered := name != "NOTICE" && (licenses[module] == "CC0-1.0" || licenses[module] == license)
 			if !covered && !bytes.Contains(notice, bytes.TrimSpace(text)) {
 				t.Errorf("NOTICE is without %s of %s", name, module)
 			}
@@ -216,9 +230,9 @@ func TestProvenance(t *testing.T) {
 
 // TestOtherRevision has a release refused whose modules are of another commit than it would say.
 func TestOtherRevision(t *testing.T) {
-	packedT(t)
+	root := sourcesT(t)
 	t.Setenv("REVISION", strings.Repeat("0", 40))
-	err := run(t.Context(), options{root: "../..", out: t.TempDir()}, []string{"release"}, io.Discard)
+	err := run(t.Context(), options{root: root}, []string{"release"}, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "not of the revision") {
 		t.Errorf("error %v", err)
 	}
@@ -229,6 +243,51 @@ func TestOtherRevision(t *testing.T) {
 	}
 	if !isOf([]byte("\x00ab12-dirty"), "ab12-dirty") {
 		t.Error("a module with changes is not of itself")
+	}
+}
+
+// TestPrograms unpacks the program of each platform, and compares the list of platforms with what is built.
+func TestPrograms(t *testing.T) {
+	files, _ := releaseT(t, "")
+	built := strings.Join(platforms, " ")
+	if text := harness.ReadT(t, "build/warmgate.mk"); !strings.Contains(string(text), "PLATFORMS = "+built+"\n") {
+		t.Errorf("build/warmgate.mk does not build %s", built)
+	}
+	for _, platform := range platforms {
+		z, err := gzip.NewReader(bytes.NewReader(files["warmgate-"+packed[0].version+"-"+platform+".tar.gz"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := harness.UntarT(t, archive)
+		out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "warmgate"), "version").Output()
+		if err != nil || !strings.HasPrefix(string(out), "warmgate "+packed[0].version+" (commit "+packedRevision) {
+			t.Errorf("%s: %s, %v", platform, out, err)
+		}
+		for _, name := range []string{"LICENSE", "NOTICE"} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestProgramsAreKnown has programs refused of which nothing is known.
+func TestProgramsAreKnown(t *testing.T) {
+	root := t.TempDir()
+	if _, err := programsOf(root); err == nil || !strings.Contains(err.Error(), "make programs") {
+		t.Error(err)
+	}
+	name := filepath.Join(root, "build/out/warmgate-"+platforms[0])
+	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte("#!/bin/sh\n"), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := programsOf(root); err == nil || !strings.Contains(err.Error(), name) {
+		t.Error(err)
 	}
 }
 

@@ -22,6 +22,16 @@ var licenses = map[string]string{
 	"github.com/dchest/siphash":                  "CC0-1.0",
 	"github.com/higress-group/proxy-wasm-go-sdk": "Apache-2.0",
 	"golang.org/x/crypto":                        "BSD-3-Clause",
+
+	// Of the program warmgate alone.
+	"github.com/cpuguy83/go-md2man/v2":         "MIT",
+	"github.com/russross/blackfriday/v2":       "BSD-2-Clause",
+	"github.com/santhosh-tekuri/jsonschema/v6": "Apache-2.0",
+	"github.com/spf13/cobra":                   "Apache-2.0",
+	"github.com/spf13/pflag":                   "BSD-3-Clause",
+	"go.yaml.in/yaml/v3":                       "MIT AND Apache-2.0",
+	"golang.org/x/sys":                         "BSD-3-Clause",
+	"golang.org/x/text":                        "BSD-3-Clause",
 }
 
 // The part of SPDX 2.3 that an SBOM here has; see https://spdx.github.io/spdx-spec/v2.3.

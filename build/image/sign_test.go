@@ -55,7 +55,7 @@ func TestSigned(t *testing.T) {
 	if !maps.EqualFunc(files, again, bytes.Equal) {
 		t.Error("the second release differs")
 	}
-	summed(t, files, 14)
+	summed(t, files, 18)
 	plain := 0
 	for name, content := range files {
 		if name == "cosign.pub" || strings.HasSuffix(name, ".sig") {
@@ -64,7 +64,7 @@ func TestSigned(t *testing.T) {
 		plain++
 		harness.VerifiedT(t, name, public, content, string(files[name+".sig"]))
 	}
-	if plain != 15 || len(files) != 2*plain+1 {
+	if plain != 19 || len(files) != 2*plain+1 {
 		t.Errorf("%d files, %d of them plain", len(files), plain)
 	}
 	block, _ := pem.Decode(files["cosign.pub"])

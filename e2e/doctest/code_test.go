@@ -52,6 +52,9 @@ func TestConfigurationBlocks(t *testing.T) {
 				if d.name == chartPage {
 					continue // values of the Helm chart: e2e/helm renders it with them
 				}
+				if strings.Replace(d.name, chineseEnd, ".md", 1) == commandLine {
+					continue // of pre-commit and GitHub: TestHooks
+				}
 				if slices.Contains(meshes, d.name) {
 					continue // the control plane's own: e2e/mesh validates it
 				}
@@ -97,11 +100,11 @@ func higress(text string) ([]byte, error) {
 // meshes are the documents whose resources e2e/mesh tests, with the code of the control planes.
 var meshes = []string{"docs/envoy-gateway.md", "docs/istio.md"}
 
-// guides are the documents whose commands TestGuide, TestUpgradeGuide, TestAdmissionGuide, TestConfigurationsReadme and
-// TestStoppedEarly run. Chinese documents have the same.
+// guides are the documents whose commands TestGuide, TestUpgradeGuide, TestAdmissionGuide, TestConfigurationsReadme,
+// TestStoppedEarly and TestCommandLine run. Chinese documents have the same.
 var guides = []string{
 	"docs/envoy.md", "docs/metrics.md", "docs/upgrade.md", "docs/admission.md", "docs/troubleshooting.md",
-	"envoy-config/README.md",
+	"envoy-config/README.md", commandLine,
 }
 
 // TestCommands allows three kinds of commands in sh blocks: make with targets that exist, go test with a package that

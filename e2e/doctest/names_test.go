@@ -42,7 +42,7 @@ func TestLinks(t *testing.T) {
 }
 
 // folders matches the folders of the tree that contain source files.
-const folders = `(?:\.ci|build|deploy|docs|e2e|envoy-config|internal|lb|metrics|plugin|redisclient)`
+const folders = `(?:\.ci|build|cmd|deploy|docs|e2e|envoy-config|internal|lb|metrics|plugin|redisclient)`
 
 var (
 	absolutePath = regexp.MustCompile(`(^|[\s"'(=` + "`" + `])/(home|root|work|tmp|Users|opt|etc|var|usr|mnt|srv|build)/`)

@@ -46,7 +46,8 @@ func UntarT(t testing.TB, archive []byte) string {
 			t.Fatal(err)
 		}
 		file := filepath.Join(dir, filepath.FromSlash(header.Name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, 0o600)); err != nil {
+		mode := header.FileInfo().Mode().Perm()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, mode)); err != nil {
 			t.Fatal(err)
 		}
 	}

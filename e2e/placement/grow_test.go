@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/traffic"
+	"github.com/warmgate/warmgate/internal/enginesim"
 	"github.com/warmgate/warmgate/lb"
 )
 

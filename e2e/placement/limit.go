@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // Foresight is how a schedule that knows everything uses that.

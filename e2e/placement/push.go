@@ -6,7 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"

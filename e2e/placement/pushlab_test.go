@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/simtime"
+	"github.com/warmgate/warmgate/internal/enginesim"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/simtime"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // Request is one that is under way.

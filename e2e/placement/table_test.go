@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/traffic"
+	"github.com/warmgate/warmgate/internal/mooncake"
 )
 
 var (
@@ -94,7 +94,7 @@ func replay(name string, trace []mooncake.Request) Workload {
 	return Workload{
 		Name: name, Servers: 8, Server: traffic.Engine(16, 32<<10),
 		Scripts: func(seed uint64) []traffic.Script {
-			return traffic.Replay(trace, seed, mooncake.Scale)
+			return traffic.Replay(trace, seed, traffic.TraceScale)
 		},
 	}
 }

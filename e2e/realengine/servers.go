@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/child"
-	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/e2e/wait"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // server is one model server of either kind.

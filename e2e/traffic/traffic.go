@@ -6,11 +6,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/mooncake"
 )
 
 // Turn is one request of a script.
@@ -168,13 +169,27 @@ func Redraw(r *rand.Rand, scripts []Script, each int, from ...loadgen.Lengths) {
 	}
 }
 
+// TraceScale is how many tokens of a trace become one when it is replayed. So a block of the trace becomes 16 tokens,
+// which is a block of the simulated cache, and all lengths shrink with it.
+const TraceScale = 32
+
+// textOf returns the text of a prompt of a trace: that of each block follows from its id and the seed.
+func textOf(t *mooncake.Request, seed uint64) string {
+	var b strings.Builder
+	for _, id := range t.HashIDs {
+		b.WriteString(loadgen.Text(rand.New(rand.NewPCG(seed, uint64(id))), mooncake.Block/TraceScale))
+	}
+	const bytesPerToken = 4 // of loadgen.Text
+	return b.String()[:max(1, t.Input/TraceScale)*bytesPerToken]
+}
+
 // Replay returns a script for each request of a trace, with so many tokens of its answers as one. Its own pace is that
 // of the trace.
 func Replay(trace []mooncake.Request, seed uint64, answers int) []Script {
 	out := make([]Script, len(trace))
 	for i := range trace {
 		t := &trace[i]
-		add := []loadgen.Message{User(t.Text(seed))}
+		add := []loadgen.Message{User(textOf(t, seed))}
 		out[i] = Script{
 			Session: t.Session(i), Due: time.Duration(t.Timestamp-trace[0].Timestamp) * time.Millisecond,
 			Turns: []Turn{{Parent: -1, Add: add, Answer: max(1, t.Output/answers)}},

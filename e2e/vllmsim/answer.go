@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // answer writes one completion, whole or as a stream of server-sent events.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/gjson"

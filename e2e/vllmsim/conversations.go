@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // conversations are those of the Responses API up to an answer, for requests that follow it up.

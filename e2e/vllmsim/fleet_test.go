@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 func TestFleet(t *testing.T) {

@@ -3,7 +3,7 @@ package vllmsim
 import (
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // Prompt is the prompt of a request as a server's KV cache sees it.

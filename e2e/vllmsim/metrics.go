@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // snapshot is what the metrics show of an engine.

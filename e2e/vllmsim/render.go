@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/gjson"

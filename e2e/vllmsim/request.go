@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/gjson"

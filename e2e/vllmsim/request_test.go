@@ -3,7 +3,7 @@ package vllmsim
 import (
 	"testing"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // FuzzParseRequest checks that no body breaks the parser and that what it accepts is usable.

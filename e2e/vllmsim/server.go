@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // Server is one simulated model server. Make it with New, then Start it.

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // State is what a server knows about itself. Counts and times are since the start or the last Reset; running, waiting,

@@ -11,17 +11,24 @@ type findings struct {
 	problems []string
 	count    int // of problems, those not kept included
 	warnings []string
+	all      bool // more than maxProblems are kept, too
 }
 
 // maxProblems is how many problems, and how many warnings, are kept.
 const maxProblems = 50
 
+// What is between the path of a key and what is to be said of it.
+const (
+	behindProblem = ": "
+	behindWarning = " "
+)
+
 // bad adds a problem at a key. It is not inlined at its many callers, for the size of the artifacts.
 //
 //go:noinline
 func (f *findings) bad(at, what string) {
-	if f.count++; f.count <= maxProblems {
-		f.problems = append(f.problems, at+": "+what)
+	if f.count++; f.count <= maxProblems || f.all {
+		f.problems = append(f.problems, at+behindProblem+what)
 	}
 }
 
@@ -34,8 +41,8 @@ func (f *findings) badValue(at string, v value, what string) { f.bad(at, got(v)+
 //
 //go:noinline
 func (f *findings) warn(at, what string) {
-	if len(f.warnings) < maxProblems {
-		f.warnings = append(f.warnings, at+" "+what)
+	if len(f.warnings) < maxProblems || f.all {
+		f.warnings = append(f.warnings, at+behindWarning+what)
 	}
 }
 

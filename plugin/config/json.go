@@ -45,6 +45,7 @@ type value struct {
 
 // syntaxError is a place where the text stops being JSON. It never quotes the text, which may be a password.
 type syntaxError struct {
+	at           int // in bytes
 	line, column int
 	what         string
 }
@@ -73,7 +74,8 @@ func parseJSON(src string) (value, error) {
 	if what != "" {
 		done := src[:min(r.pos, len(src))]
 		line := 1 + strings.Count(done, "\n")
-		return value{}, &syntaxError{line, utf8.RuneCountInString(done[strings.LastIndexByte(done, '\n')+1:]) + 1, what}
+		column := utf8.RuneCountInString(done[strings.LastIndexByte(done, '\n')+1:]) + 1
+		return value{}, &syntaxError{r.pos, line, column, what}
 	}
 	return v, nil
 }

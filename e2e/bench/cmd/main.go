@@ -25,6 +25,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/redis"
 	"github.com/warmgate/warmgate/e2e/bench/regions"
 	"github.com/warmgate/warmgate/e2e/bench/scraper"
+	"github.com/warmgate/warmgate/e2e/bench/simulate"
 	"github.com/warmgate/warmgate/e2e/bench/sizing"
 )
 
@@ -44,6 +45,7 @@ func main() {
 		redis.Benchmark,
 		regions.Benchmark,
 		scraper.Benchmark,
+		simulate.Benchmark,
 		sizing.Benchmark,
 	}, os.Args[1:])
 	stop()

@@ -12,10 +12,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // TestSwitchKeepsTraffic plays traffic under one native policy, switches to the other with requests under way, and

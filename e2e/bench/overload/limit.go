@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 const aboutLimit = "not a gateway but what is left to win: a schedule in simulated time, on the same model of the " +

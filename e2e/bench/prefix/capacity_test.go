@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/traffic"
+	"github.com/warmgate/warmgate/internal/mooncake"
 )
 
 // blocks returns n blocks of text, each of 16 tokens, all the same.
@@ -125,7 +125,7 @@ func TestEveryWorkloadHasALoad(t *testing.T) {
 // sample is two conversations and a stranger. Block 0 is common to both; the first conversation has a second turn.
 func sample(t *testing.T) []mooncake.Request {
 	t.Helper()
-	trace, err := mooncake.Read("../../mooncake/testdata/sample.jsonl")
+	trace, err := mooncake.Read("../../../internal/mooncake/testdata/sample.jsonl")
 	if err != nil || len(trace) != 4 {
 		t.Fatalf("%d requests, %v", len(trace), err)
 	}
@@ -169,7 +169,7 @@ func TestAReplayBeginsWithItsFirstRequest(t *testing.T) {
 // TestReplayKeepsWhatIsShared checks that prompts share text exactly as far as they share blocks, at the scale of the
 // replay.
 func TestReplayKeepsWhatIsShared(t *testing.T) {
-	w := replay(traceName, sample(t), 0, 4, mooncake.Scale).over(3 * time.Second)
+	w := replay(traceName, sample(t), 0, 4, traffic.TraceScale).over(3 * time.Second)
 	scripts := w.scripts(1)
 	prompts := make([]string, len(scripts))
 	for i, s := range scripts {

@@ -19,7 +19,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
@@ -164,7 +163,7 @@ func TestWhatCannotBeSentIsCounted(t *testing.T) {
 
 func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 	seen, p := newWitness(t)
-	w := replay(traceName, sample(t), 0, 4, mooncake.Scale).over(60 * time.Millisecond)
+	w := replay(traceName, sample(t), 0, 4, traffic.TraceScale).over(60 * time.Millisecond)
 	scripts := w.scripts(1)
 	samples := p.Play(context.Background(), scripts, 0)
 	if len(samples) != 4 || len(seen.prompts) != 4 {

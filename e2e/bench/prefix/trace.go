@@ -6,8 +6,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/traffic"
+	"github.com/warmgate/warmgate/internal/mooncake"
 )
 
 // Names of the workloads that replay a trace.
@@ -24,8 +24,8 @@ func replays(trace []mooncake.Request, from, n int, span time.Duration) []worklo
 	all := []workload{{name: traceName}, {name: middleName}, {name: slotsTrace}}
 	if len(trace) > 0 {
 		middle := len(trace) / 2
-		all[0] = replay(traceName, trace, from, n, mooncake.Scale).over(span)
-		all[1] = replay(middleName, trace, middle, n, mooncake.Scale).over(span)
+		all[0] = replay(traceName, trace, from, n, traffic.TraceScale).over(span)
+		all[1] = replay(middleName, trace, middle, n, traffic.TraceScale).over(span)
 		all[2] = replay(slotsTrace, trace, from, n, slotsAnswer).onSlots()
 	}
 	return all
@@ -55,7 +55,7 @@ func replay(name string, trace []mooncake.Request, from, n, answers int) workloa
 		name: name, kind: name,
 		about: fmt.Sprintf("requests of the trace from number %d on, %.0f s of it; prompts ÷ %d, answers ÷ %d, "+
 			"a block is %d tokens; session: the second block",
-			from, float64(last-first)/1000, mooncake.Scale, answers, mooncake.Block/mooncake.Scale),
+			from, float64(last-first)/1000, traffic.TraceScale, answers, mooncake.Block/traffic.TraceScale),
 		servers: 8, server: traffic.Engine(16, 32<<10), n: len(trace),
 		write: func(w *workload, seed uint64) []script {
 			out := traffic.Replay(trace, seed, answers)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
@@ -30,7 +29,7 @@ func words(messages []loadgen.Message) int {
 }
 
 func TestSameSeedSameScripts(t *testing.T) {
-	for _, w := range append(workloads(), replay(traceName, sample(t), 0, 4, mooncake.Scale).over(time.Second)) {
+	for _, w := range append(workloads(), replay(traceName, sample(t), 0, 4, traffic.TraceScale).over(time.Second)) {
 		if !reflect.DeepEqual(w.scripts(1), w.scripts(1)) {
 			t.Errorf("%s: the same seed gave different scripts", w.name)
 		}

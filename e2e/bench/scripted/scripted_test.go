@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // TestUntil plays conversations at a server for so long, and then no more.

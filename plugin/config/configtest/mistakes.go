@@ -14,7 +14,7 @@ var mistakes string
 type Mistake struct{ Form, Verdict, Message, Text string }
 
 // Mistakes returns those of a form, "" for all.
-func Mistakes(t *testing.T, form string) (list []Mistake) {
+func Mistakes(t testing.TB, form string) (list []Mistake) {
 	t.Helper()
 	for _, block := range strings.Split(strings.TrimSpace(mistakes), "\n\n")[1:] {
 		head, text, _ := strings.Cut(block, "\n")

@@ -1,0 +1,206 @@
+package lint
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// Fields of resources. Kubernetes drops others without a word.
+var (
+	wasmPluginFields = []string{
+		"url", "sha256", "verificationKey", "imagePullPolicy", "imagePullSecret", "phase", "priority", "failStrategy",
+		"pluginName", "pluginConfig", "defaultConfig", "defaultConfigDisable", "matchRules", "vmConfig", "selector",
+		"targetRef", "targetRefs", "type", "match",
+	}
+	matchRuleFields = []string{"ingress", "domain", "service", "config", "configDisable", "routeType"}
+	extensionFields = []string{"name", "rootID", "code", "config", "failOpen", "env"}
+)
+
+// fields reports the keys of an object that are none of its fields.
+func (c *checker) fields(n *source.Node, known []string) {
+	if !n.Is(source.Object) {
+		return
+	}
+	for _, key := range n.Keys {
+		if !slices.Contains(known, key.Name) {
+			c.add("unknown-key", key.At, key.Name+": the resource has no such field, and Kubernetes drops it"+
+				config.DidYouMean(key.Name, known))
+		}
+	}
+}
+
+// specFields reports what a WasmPlugin does not have.
+func (c *checker) specFields(spec *source.Node) {
+	c.fields(spec, wasmPluginFields)
+	for _, rule := range spec.Get("matchRules").Elements() {
+		c.fields(rule, matchRuleFields)
+	}
+}
+
+// isTrue reports whether a switch is on, which may be missing.
+func isTrue(n *source.Node) bool { return n.Is(source.Bool) && n.Text == "true" }
+
+// wasmPlugin checks a WasmPlugin, of Higress or of Istio.
+func (c *checker) wasmPlugin(n *source.Node) {
+	spec := n.Get("spec")
+	istio := strings.HasPrefix(n.Get("apiVersion").String(), "extensions.istio.io/")
+	ours := isOurs(spec.Get("defaultConfig"), spec.Get("url"), n.Find("metadata", "name")) ||
+		isOurs(spec.Get("pluginConfig"))
+	for _, rule := range spec.Get("matchRules").Elements() {
+		ours = ours || isOurs(rule.Get("config"))
+	}
+	if !ours || !spec.Is(source.Object) || isOther(spec.Get("url").String()) {
+		return
+	}
+	c.specFields(spec)
+	if istio {
+		c.image(spec.Get("url"), config.Envoy)
+		c.warn("late-body", n.KeyAt("kind"), "Istio's WasmPlugin has no field for allow_on_headers_stop_iteration: "+
+			"each request whose body decides waits for body_timeout; want an EnvoyFilter, as "+
+			"deploy/istio/warmgate.yaml")
+		c.inResource(spec, "pluginConfig", config.Envoy)
+		return
+	}
+	c.image(spec.Get("url"), config.Higress)
+	if s := spec.Get("failStrategy"); s.String() != "FAIL_OPEN" {
+		at := n.KeyAt("spec")
+		if s != nil {
+			at = s.At
+		}
+		c.warn("fail-closed", at, "failStrategy: with FAIL_CLOSE, the default, requests are answered 503 while "+
+			"the module cannot be loaded; want FAIL_OPEN")
+	}
+	settings, ok := c.ofHigress(n, spec)
+	if !ok {
+		c.Configurations++ // which is switched off
+		return
+	}
+	c.chain(spec, c.object(settings, config.Higress))
+}
+
+// isOther reports whether a module is that of ai-load-balancer, whose keys are the same.
+func isOther(url string) bool {
+	return strings.Contains(url, "ai-load-balancer") && !strings.Contains(url, "warmgate")
+}
+
+// chain warns of a place in the chain of plugins in which the choice has no effect.
+func (c *checker) chain(spec *source.Node, set *config.Set) {
+	if set == nil || spec.Get("phase").String() == "AUTHN" {
+		return
+	}
+	for _, p := range parts(set) {
+		if p.Enabled && (p.AmongClusters() || p.Regions.Enabled()) {
+			c.warn("place", spec.KeyAt("phase"), "phase: what chooses among clusters or regions runs before ai-proxy; "+
+				"want phase AUTHN and priority 300")
+			return
+		}
+	}
+}
+
+// ofHigress returns the configuration that Higress makes of a WasmPlugin, false if it makes none.
+func (c *checker) ofHigress(n, spec *source.Node) (*source.Node, bool) {
+	whole := &source.Node{Kind: source.Object, At: n.At}
+	if first := spec.Get("defaultConfig"); first != nil && !isTrue(spec.Get("defaultConfigDisable")) {
+		if !first.Is(source.Object) {
+			c.add("value", first.At, "defaultConfig: want an object")
+			return nil, false
+		}
+		whole.At = first.At
+		whole.Keys, whole.Items = append(whole.Keys, first.Keys...), append(whole.Items, first.Items...)
+	}
+	rules := &source.Node{Kind: source.List, At: spec.KeyAt("matchRules")}
+	for _, rule := range spec.Get("matchRules").Elements() {
+		if !isTrue(rule.Get("configDisable")) {
+			rules.Items = append(rules.Items, ruleOf(rule))
+		}
+	}
+	if len(rules.Items) > 0 {
+		whole.Add(source.Key{Name: "_rules_", At: rules.At}, rules)
+	}
+	return whole, len(rules.Items) > 0 || !isTrue(spec.Get("defaultConfigDisable"))
+}
+
+// ruleOf returns the rule that Higress makes of one of matchRules.
+func ruleOf(rule *source.Node) *source.Node {
+	made := &source.Node{Kind: source.Object, At: rule.At}
+	for i, key := range rule.Keys {
+		condition := map[string]string{
+			"ingress": "_match_route_", "domain": "_match_domain_", "service": "_match_service_",
+		}[key.Name]
+		if value := rule.Items[i]; condition != "" && !value.Is(source.Null) {
+			made.Add(source.Key{Name: condition, At: key.At}, value)
+		}
+	}
+	if settings := rule.Get("config"); settings.Is(source.Object) {
+		made.Keys, made.Items = append(made.Keys, settings.Keys...), append(made.Items, settings.Items...)
+	}
+	return made
+}
+
+// patch checks a patch of a WasmPlugin: the spec alone.
+func (c *checker) patch(n *source.Node) {
+	spec := n.Get("spec")
+	c.specFields(spec)
+	c.image(spec.Get("url"), config.Higress)
+	if settings, ok := c.ofHigress(n, spec); ok && len(settings.Keys) > 0 {
+		c.object(settings, config.Higress)
+	} else {
+		c.Configurations++ // which stays as it is
+	}
+}
+
+// isPatch reports whether an object is a patch of a WasmPlugin that is the plugin.
+func isPatch(n *source.Node) bool {
+	return len(n.Keys) == 1 && strings.Contains(n.Find("spec", "url").String(), "warmgate-")
+}
+
+// extensionPolicy checks an EnvoyExtensionPolicy of Envoy Gateway.
+func (c *checker) extensionPolicy(n *source.Node) {
+	for i, wasm := range n.Find("spec", "wasm").Elements() {
+		image := wasm.Get("code").Find("image", "url")
+		if image == nil {
+			image = wasm.Get("code").Find("http", "url")
+		}
+		if !isOurs(wasm.Get("config"), wasm.Get("name"), wasm.Get("rootID"), image) {
+			continue
+		}
+		c.fields(wasm, extensionFields)
+		c.image(image, config.Envoy)
+		if !isTrue(wasm.Get("failOpen")) {
+			c.warn("fail-closed", wasm.KeyAt("failOpen"), "spec.wasm["+strconv.Itoa(i)+"].failOpen: without it "+
+				"requests are answered 500 while the module cannot be fetched; want failOpen: true")
+		}
+		c.inResource(wasm, "config", config.Envoy)
+	}
+}
+
+// trafficExtension checks a TrafficExtension of Istio.
+func (c *checker) trafficExtension(n *source.Node) {
+	wasm := n.Find("spec", "wasm")
+	if !isOurs(wasm.Get("pluginConfig"), wasm.Get("url"), wasm.Get("pluginName")) {
+		return
+	}
+	c.image(wasm.Get("url"), config.Envoy)
+	if strategy := wasm.Get("failStrategy"); strings.HasPrefix(strategy.String(), "FAIL_CLOSE") {
+		c.warn("fail-closed", strategy.At, "failStrategy: requests are refused while the plugin cannot run; "+
+			"want FAIL_RELOAD")
+	}
+	if set := c.inResource(wasm, "pluginConfig", config.Envoy); readsBodies(set) {
+		c.warn("late-body", wasm.KeyAt("pluginConfig"), "TrafficExtension has no field for "+
+			"allow_on_headers_stop_iteration: each request waits for body_timeout, and is decided without its body; "+
+			"want an EnvoyFilter, as deploy/istio/warmgate.yaml")
+	}
+}
+
+// inResource checks the configuration in a field of a resource.
+func (c *checker) inResource(n *source.Node, field string, host config.Host) *config.Set {
+	settings := n.Get(field)
+	if settings == nil {
+		settings = &source.Node{Kind: source.Object, At: n.At}
+	}
+	return c.object(settings, host)
+}

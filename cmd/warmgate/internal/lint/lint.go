@@ -1,0 +1,149 @@
+// Package lint finds what is wrong with files that configure the plugin: configurations by themselves, and in the
+// resources of gateways. What it says of a configuration is what the plugin would say, of plugin/config; what it warns
+// of beside that are traps that the documents name.
+package lint
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// File checks a file. For gateway see Gateway; resources that are for one kind of gateway alone are for that. If the
+// file was asked for by its name, it is to have a configuration.
+func File(f *source.File, gateway Gateway, named bool) Result {
+	c := &checker{file: f, gateway: gateway}
+	documents, err := c.read()
+	for _, n := range documents {
+		c.document(n)
+	}
+	if syntax := (*source.SyntaxError)(nil); errors.As(err, &syntax) {
+		c.broken(syntax)
+	}
+	if named && c.Configurations == 0 && len(c.Findings) == 0 {
+		c.warn("nothing-checked", 0, "no configuration of the plugin is in this file")
+	}
+	slices.SortStableFunc(c.Findings, func(a, b Finding) int { return a.At - b.At })
+	return c.Result
+}
+
+func (c *checker) read() ([]*source.Node, error) {
+	start := strings.TrimLeft(string(c.file.Text), " \t\r\n\ufeff")
+	c.json = filepath.Ext(c.file.Name) == ".json" || strings.HasPrefix(start, "{") && json.Valid(c.file.Text)
+	if c.json {
+		var err error
+		if c.root, err = c.file.JSON(); err != nil {
+			return nil, err
+		}
+		return []*source.Node{c.root}, nil
+	}
+	return c.file.YAML()
+}
+
+// broken reports a file that cannot be read to its end. A configuration by itself the plugin reads, which says more.
+func (c *checker) broken(err *source.SyntaxError) {
+	if c.json && pluginKeys.Match(c.file.Text) {
+		found := len(c.Findings)
+		if c.configuration(c.file.Whole(), c.host(nil)); len(c.Findings) > found {
+			return
+		}
+	}
+	c.add("syntax", err.At, err.Text)
+}
+
+// lists are the kinds of resources that are lists of others. There are no lists in lists.
+var lists = []string{"List", "WasmPluginList", "EnvoyFilterList"}
+
+// document checks a document, or each of the resources in it.
+func (c *checker) document(n *source.Node) {
+	if !slices.Contains(lists, n.Get("kind").String()) {
+		c.resource(n)
+		return
+	}
+	for _, item := range n.Get("items").Elements() {
+		c.resource(item)
+	}
+}
+
+// resource checks what an object is, as far as it is known.
+func (c *checker) resource(n *source.Node) {
+	switch kind := n.Get("kind").String(); {
+	case !n.Is(source.Object):
+	case kind == "WasmPlugin":
+		c.wasmPlugin(n)
+	case kind == "EnvoyExtensionPolicy":
+		c.extensionPolicy(n)
+	case kind == "TrafficExtension":
+		c.trafficExtension(n)
+	case kind == "ConfigMap":
+		c.configMap(n)
+	case kind == "" && isConfiguration(n):
+		c.plain(n)
+	case kind == "" && isValues(n):
+		c.values(n)
+	case kind == "" && isPatch(n):
+		c.patch(n)
+	default:
+		c.filters(n)
+	}
+}
+
+// ofEnvoy is in the text of a configuration that says where endpoints come from.
+var ofEnvoy = regexp.MustCompile(`"(envoy|admin_cluster)"\s*:`)
+
+// host is the kind of gateway of a configuration by itself: stock Envoy if it says where its endpoints come from. It is
+// nil if the file cannot be read.
+func (c *checker) host(n *source.Node) config.Host {
+	switch {
+	case c.gateway == Envoy, c.gateway == Auto && n == nil && ofEnvoy.Match(c.file.Text):
+		return config.Envoy
+	case c.gateway == Higress, n == nil:
+		return config.Higress
+	}
+	for _, part := range slices.Concat(n.Get("_rules_").Elements(), []*source.Node{n}) {
+		if part.Find("lb_config", "envoy") != nil || part.Get("lb_config.envoy.admin_cluster") != nil {
+			return config.Envoy
+		}
+	}
+	return config.Higress
+}
+
+// plain checks a configuration by itself.
+func (c *checker) plain(n *source.Node) {
+	if n == c.root {
+		c.configuration(c.file.Whole(), c.host(n))
+		return
+	}
+	c.object(n, c.host(n))
+}
+
+// configMap checks the files in a ConfigMap.
+func (c *checker) configMap(n *source.Node) {
+	data := n.Get("data")
+	if !data.Is(source.Object) {
+		return
+	}
+	for i, key := range data.Keys {
+		if !data.Items[i].Is(source.String) || !source.IsReadable(key.Name) {
+			continue
+		}
+		inner := c.file.Inner(data.Items[i])
+		f := source.NewFile(key.Name, inner.Bytes)
+		if !f.Mentioned() {
+			continue
+		}
+		result := File(f, c.gateway, false)
+		c.Configurations += result.Configurations
+		c.Checked = append(c.Checked, result.Checked...)
+		for _, found := range result.Findings {
+			found.At = inner.At(found.At)
+			c.Findings = append(c.Findings, found)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+// Command warmgate is for those who run gateways with Warmgate: it checks configurations before a gateway gets them,
+// and simulates which of them serves a load best.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses.
+const (
+	statusFound = 1 // problems were found
+	statusFault = 2 // it could not be done: a wrong argument, a file that cannot be read
+)
+
+func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }
+
+// streams are where a command reads from and prints to.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// errFound ends a command that has printed what it found.
+var errFound = errors.New("problems were found")
+
+// run does what the arguments say, and returns the exit status.
+func run(args []string, s streams) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	command, err := root.ExecuteC()
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errFound):
+		return statusFound
+	}
+	fmt.Fprintf(s.err, "warmgate: %v\nSee '%s --help'.\n", err, command.CommandPath())
+	return statusFault
+}
+
+// newRoot returns the command with all those below it. Each has a file here, and what it does a package below internal.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "warmgate",
+		Short: "Work with Warmgate, which balances the load of LLM servers inside gateways",
+		Long: `Warmgate balances the load of LLM servers inside Envoy, Istio, Envoy Gateway and Higress. This program is for those
+who run such gateways. It changes nothing, and needs neither a gateway nor a network.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(newValidate(), newSimulate(), newCalibrate(), newVersion(), newMan())
+	return root
+}

@@ -1,0 +1,373 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/lint"
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/outcome"
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
+	"github.com/warmgate/warmgate/internal/mooncake"
+	"github.com/warmgate/warmgate/internal/simulate"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// simulation is what the flags of simulate say.
+type simulation struct {
+	output, html string
+	policies     []string
+	configs      []string
+	endpoints    []int
+	price        float64
+	seed         uint64
+	within       time.Duration
+
+	trace    string
+	speed    float64
+	sessions simulate.Sessions
+	engine   simulate.Engine
+	cache    tokens
+}
+
+// usualPolicies are those that are compared unless others are named.
+var usualPolicies = []string{"round_robin", "least_request", "global_least_request", "prefix_cache"}
+
+func newSimulate() *cobra.Command {
+	s := &simulation{
+		sessions: simulate.Sessions{
+			Users: 50, Requests: 10_000, Prompts: 4, System: 3000, Turns: 6, Question: 200, Answer: 200,
+			Think: 8 * time.Second,
+		},
+		engine: simulate.DefaultEngine(), speed: 1,
+	}
+	s.cache = tokens(s.engine.Config.NumBlocks * s.engine.Config.BlockSize)
+	command := &cobra.Command{
+		Use:   "simulate",
+		Short: "Replay a load against simulated servers, with the plugin's policies",
+		Long: `Replay a load against simulated model servers in virtual time, with the policies and the embedded store of the plugin:
+to compare policies and settings, and to see how many servers a load needs.
+
+The load is described (--sessions and what follows it), or a trace in Mooncake's form (--trace). Each policy, and each
+configuration of the plugin, serves the same load before each number of servers. The same seed gives the same result.`,
+		Example: `  warmgate simulate --sessions 200 --system 3k --turns 6 --think 8s --endpoints 4,6,8
+  warmgate simulate --policy prefix_cache --policy 'prefix_cache={"prefix":{"credit":4}}' --html report.html
+  warmgate simulate --trace conversation.jsonl.gz --config plugin.yaml --policy ring_hash -o csv`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return s.run(command) },
+	}
+	outputFlag(command, &s.output, outcome.Formats...)
+	s.loadFlags(command)
+	s.engineFlags(command)
+	for _, described := range []string{
+		"sessions", "requests", "prompts", "system", "turns", "question", "answer", "think", "ramp", "class", "limited",
+	} {
+		command.MarkFlagsMutuallyExclusive("trace", described)
+	}
+	f := command.Flags()
+	f.StringArrayVar(&s.policies, "policy", nil, "policy to play: one of the plugin's, or of the gateway's own ("+
+		strings.Join(simulate.Natives(), ", ")+"). NAME={...} sets lb_config. Default: "+
+		strings.Join(usualPolicies, ", "))
+	f.StringArrayVar(&s.configs, "config", nil, "file with a configuration of the plugin to play, of any kind "+
+		"that validate reads")
+	f.IntSliceVar(&s.endpoints, "endpoints", []int{4}, "numbers of servers to play with")
+	f.DurationVar(&s.within, "within", 0, "find the fewest servers, up to --endpoints, with which nine in ten first "+
+		"tokens come within this time and nothing is refused")
+	f.Float64Var(&s.price, "price", 0, "what a server costs an hour, for the cost of tokens")
+	f.Uint64Var(&s.seed, "seed", 1, "seed of all that is random")
+	f.StringVar(&s.html, "html", "", "also write a page with plots into this file")
+	return command
+}
+
+// loadFlags adds the flags of the load.
+func (s *simulation) loadFlags(command *cobra.Command) {
+	f, l := command.Flags(), &s.sessions
+	f.StringVar(&s.trace, "trace", "", "file of a trace in Mooncake's form, JSON lines, perhaps compressed with gzip")
+	f.Float64Var(&s.speed, "speed", s.speed, "by which factor the trace is faster than it was recorded")
+	f.Var((*tokens)(&l.Users), "sessions", "conversations at the same time")
+	f.Var((*tokens)(&l.Requests), "requests", "requests of all conversations together")
+	f.IntVar(&l.Prompts, "prompts", l.Prompts, "different system prompts; 0: each conversation has its own")
+	f.Var((*tokens)(&l.System), "system", "tokens of a system prompt")
+	f.IntVar(&l.Turns, "turns", l.Turns, "turns of a conversation")
+	f.Var((*tokens)(&l.Question), "question", "tokens that a turn adds, on average")
+	f.Var((*tokens)(&l.Answer), "answer", "tokens of an answer, on average")
+	f.DurationVar(&l.Think, "think", l.Think, "time from an answer to the next turn, on average")
+	f.DurationVar(&l.Ramp, "ramp", l.Ramp, "time in which conversations begin at first; 0: two times --think")
+	f.Var((*shares)(&l.Classes), "class", "users of a service class, as the queue has them; may be repeated")
+	f.BoolVar(&l.Limited, "limited", l.Limited, "requests limit their answers (max_tokens) to what these will have")
+}
+
+// engineFlags adds the flags of the servers.
+func (s *simulation) engineFlags(command *cobra.Command) {
+	f, c, t := command.Flags(), &s.engine.Config, &s.engine.Times
+	f.IntVar(&c.MaxNumSeqs, "batch", c.MaxNumSeqs, "requests that a server runs at once")
+	f.IntVar(&c.MaxQueued, "queue", c.MaxQueued, "requests that may wait in a server; below 0: any number")
+	f.Var(&s.cache, "cache", "tokens that the KV cache of a server holds")
+	f.Float64Var(&t.PrefillOverheadMS, "prompt-ms", t.PrefillOverheadMS, "ms that a server spends on each prompt")
+	f.Float64Var(&t.PrefillTokenMS, "prefill-ms", t.PrefillTokenMS, "ms for each token of a prompt that is not cached")
+	f.Float64Var(&t.DecodeStepMS, "step-ms", t.DecodeStepMS, "ms for each step that decodes")
+	f.Float64Var(&t.DecodeSeqMS, "sequence-ms", t.DecodeSeqMS, "ms more for each request that decodes in a step")
+}
+
+// run plays all and prints what has come of it.
+func (s *simulation) run(command *cobra.Command) error {
+	if !slices.Contains(outcome.Formats, s.output) {
+		return fmt.Errorf("no format %q, want one of %q", s.output, outcome.Formats)
+	}
+	if err := s.validate(command.Flags().Changed("speed")); err != nil {
+		return err
+	}
+	load, requests, err := s.newLoad()
+	if err != nil {
+		return err
+	}
+	contenders, err := s.contenders(command.InOrStdin())
+	if err != nil {
+		return err
+	}
+	page, err := s.createPage() // before what may take long
+	if err != nil {
+		return err
+	}
+	debug.SetGCPercent(simulate.GCPercent)
+	bar := &progress{out: command.ErrOrStderr(), all: requests * len(contenders) * len(s.endpoints)}
+	if s.within > 0 {
+		bar.all = requests * len(contenders) * (1 + bits.Len(uint(slices.Max(s.endpoints))))
+	}
+	play := func(c simulate.Contender, n int) (run outcome.Run, err error) {
+		bar.begin(c.Name, n)
+		r, err := simulate.Run(load(), simulate.Alike(n, s.engine), c, s.seed, bar.at)
+		if err != nil {
+			return run, fmt.Errorf("%s, %d endpoints: %w", c.Name, n, err)
+		}
+		bar.before += requests
+		return outcome.Run{Result: r, Cost: s.price * float64(n) * r.Took / 3600}, nil
+	}
+	runs, err := s.play(contenders, play)
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	err = outcome.Print(command.OutOrStdout(), s.output, runs)
+	if s.output == outcome.Formats[0] {
+		s.printNotes(command.ErrOrStderr(), runs)
+	}
+	if page != nil {
+		err = errors.Join(err, outcome.HTML(page, s.about(), runs), page.Close())
+	}
+	return err
+}
+
+// printNotes prints what is in no column: why requests were refused, and which servers do not suffice.
+func (s *simulation) printNotes(w io.Writer, runs []outcome.Run) {
+	for i := range runs {
+		r := &runs[i]
+		name := fmt.Sprintf("%s, %d endpoints", r.Policy, r.Endpoints)
+		if s.within > 0 && !s.suffices(r) {
+			fmt.Fprintf(w, "%s: no number of servers up to this one suffices\n", name)
+		}
+		for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
+			fmt.Fprintf(w, "%s: %d requests were refused, %s\n", name, r.Refused[reason], reason)
+		}
+		if r.Unplaced > 0 {
+			fmt.Fprintf(w, "%s: for %d requests the plugin left the choice to the gateway\n", name, r.Unplaced)
+		}
+	}
+}
+
+// play plays each contender with each number of servers, or with as few as suffice.
+func (s *simulation) play(
+	contenders []simulate.Contender, play func(c simulate.Contender, n int) (outcome.Run, error),
+) (runs []outcome.Run, err error) {
+	for i, n := range s.endpoints {
+		for _, c := range contenders {
+			var r outcome.Run
+			switch {
+			case s.within == 0:
+				r, err = play(c, n)
+			case i > 0:
+				continue
+			default:
+				r, err = s.fewest(func(n int) (outcome.Run, error) { return play(c, n) })
+			}
+			if err != nil {
+				return nil, err
+			}
+			runs = append(runs, r)
+		}
+	}
+	return runs, nil
+}
+
+// fewest returns the run with the fewest servers, of the numbers from 1 to the largest of --endpoints, with which nine
+// in ten first tokens come within the time and nothing is refused: by bisection, as if more servers never were worse.
+// If none suffices it is the run with all of them.
+func (s *simulation) fewest(play func(n int) (outcome.Run, error)) (outcome.Run, error) {
+	least, most := 1, slices.Max(s.endpoints)
+	best, err := play(most)
+	for err == nil && least < most && s.suffices(&best) {
+		n := (least + most) / 2
+		var r outcome.Run
+		if r, err = play(n); s.suffices(&r) {
+			best, most = r, n
+		} else {
+			least = n + 1
+		}
+	}
+	return best, err
+}
+
+// suffices reports whether a run is good enough.
+func (s *simulation) suffices(r *outcome.Run) bool {
+	return r.Result != nil && r.Served == r.Requests && r.TTFT.P90 <= s.within.Seconds()
+}
+
+// newLoad returns what makes the load for a run, and how many requests it has.
+func (s *simulation) newLoad() (load func() simulate.Load, requests int, err error) {
+	if s.trace == "" {
+		if err := s.sessions.Validate(); err != nil {
+			return nil, 0, err
+		}
+		return func() simulate.Load { return s.sessions.New(s.seed) }, s.sessions.Requests, nil
+	}
+	trace, err := mooncake.Read(s.trace)
+	if err != nil {
+		return nil, 0, err
+	}
+	const year = 365 * 24 * time.Hour
+	took := float64(trace[len(trace)-1].Timestamp-trace[0].Timestamp) / s.speed
+	if most := year.Milliseconds(); took > float64(most) {
+		return nil, 0, fmt.Errorf("the trace would take %.0f ms, want a year at most, %d ms", took, most)
+	}
+	t := &simulate.Trace{Requests: trace, Speed: s.speed}
+	return func() simulate.Load { return t.New(s.seed) }, len(trace), nil
+}
+
+// validate refuses what there cannot be, and takes over the size of the cache.
+func (s *simulation) validate(speed bool) error {
+	c := &s.engine.Config
+	c.NumBlocks = int(s.cache) / c.BlockSize
+	switch {
+	case speed && s.trace == "":
+		return errors.New("--speed is for a --trace")
+	case !(s.speed > 0):
+		return errors.New("--speed must be above 0")
+	case s.within < 0:
+		return errors.New("--within must not be negative")
+	case !(s.price >= 0 && s.price <= math.MaxFloat32):
+		return errors.New("--price must be a number, and not negative")
+	case c.NumBlocks < 1 || c.MaxNumSeqs < 1:
+		return fmt.Errorf("want a --cache of %d tokens and a --batch of 1 at least", c.BlockSize)
+	case c.MaxQueued == 0:
+		return errors.New("want a --queue of 1 at least, or below 0 for any number")
+	case slices.ContainsFunc(s.endpoints, func(n int) bool { return n < 1 }):
+		return errors.New("want 1 endpoint at least")
+	}
+	return s.engine.Times.Validate()
+}
+
+// contenders returns what the flags name.
+func (s *simulation) contenders(stdin io.Reader) (all []simulate.Contender, err error) {
+	policies := s.policies
+	if len(policies)+len(s.configs) == 0 {
+		policies = usualPolicies
+	}
+	for _, p := range policies {
+		c, err := ofPolicy(p)
+		if err != nil {
+			return nil, fmt.Errorf("--policy %s: %w", p, err)
+		}
+		all = append(all, c)
+	}
+	for _, file := range s.configs {
+		before := len(all)
+		var faults []error // of the files, where it is a folder
+		err := source.Read(file, stdin, func(f *source.File, _ bool) {
+			c, err := ofFile(f)
+			if err != nil {
+				faults = append(faults, fmt.Errorf("--config %s: %w", f.Name, err))
+			}
+			all = append(all, c)
+		})
+		if err := errors.Join(append(faults, err)...); err != nil {
+			return nil, err
+		}
+		if len(all) == before {
+			return nil, fmt.Errorf("--config %s: no file in this folder mentions the plugin", file)
+		}
+	}
+	return all, nil
+}
+
+// ofPolicy returns the contender of NAME, or NAME={...} with lb_config.
+func ofPolicy(text string) (simulate.Contender, error) {
+	name, keys, ok := strings.Cut(text, "=")
+	switch native := slices.Contains(simulate.Natives(), name); {
+	case native && ok:
+		return simulate.Contender{}, errors.New("a policy of the gateway's own has no keys")
+	case !ok:
+		c, err := simulate.OfPolicy(name)
+		if err != nil {
+			err = fmt.Errorf("%w; of the gateway's own there are %s", err, strings.Join(simulate.Natives(), ", "))
+		}
+		return c, err
+	}
+	return simulate.ParseContender(text, fmt.Appendf(nil, `{"lb_policy":%q,"lb_config":%s}`, name, keys),
+		config.Higress)
+}
+
+// ofFile returns the contender of the configuration in a file, which may be of any kind that validate reads.
+func ofFile(f *source.File) (simulate.Contender, error) {
+	found := lint.File(f, lint.Auto, false).Checked
+	if len(found) != 1 {
+		return simulate.Contender{}, fmt.Errorf("has %d configurations of the plugin, want one", len(found))
+	}
+	return simulate.ParseContender(f.Name, found[0].Text, found[0].Host)
+}
+
+// createPage creates the file of the page with plots, nil if none is wanted.
+func (s *simulation) createPage() (*os.File, error) {
+	if s.html == "" {
+		return nil, nil
+	}
+	return os.Create(s.html)
+}
+
+// about says what was simulated.
+func (s *simulation) about() []string {
+	l, c, t := &s.sessions, &s.engine.Config, &s.engine.Times
+	load := fmt.Sprintf("%d requests of %d conversations at the same time, of %d turns, with %d system prompts of "+
+		"%d tokens; questions and answers of %d and %d tokens, %v from an answer to the next turn", l.Requests,
+		l.Users, l.Turns, l.Prompts, l.System, l.Question, l.Answer, l.Think)
+	if len(l.Classes) > 0 {
+		load += "; classes of the people " + (*shares)(&l.Classes).String()
+	}
+	if l.Limited {
+		load += "; requests limit their answers"
+	}
+	if s.trace != "" {
+		load = fmt.Sprintf("the trace %s, %g times as fast as recorded", filepath.Base(s.trace), s.speed)
+	}
+	queue := ""
+	if c.MaxQueued > 0 {
+		queue = fmt.Sprintf(" and %d that wait", c.MaxQueued)
+	}
+	return []string{
+		"Load: " + load,
+		fmt.Sprintf("Servers: %d requests at once%s, %d tokens of KV cache; %g ms for a prompt, %g ms for a token of "+
+			"it; %g ms for a step that decodes, and %g ms for each request in it", c.MaxNumSeqs, queue, int(s.cache),
+			t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS),
+		fmt.Sprintf("Seed %d, warmgate %s", s.seed, thisBuild().Version),
+	}
+}

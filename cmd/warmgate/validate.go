@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/lint"
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/report"
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
+)
+
+// validation is what the flags of validate say.
+type validation struct {
+	output, gateway    string
+	strict, skipOthers bool
+}
+
+func newValidate() *cobra.Command {
+	v := new(validation)
+	command := &cobra.Command{
+		Use:   "validate FILE...",
+		Short: "Check configurations of the plugin, in any kind of file",
+		Long: `Check configurations of the plugin: what the plugin would refuse or warn of, and traps beside that.
+
+Files are YAML or JSON, with one or several documents: the plugin's configuration itself, Higress's WasmPlugin, Istio's
+EnvoyFilter and TrafficExtension, Envoy Gateway's EnvoyExtensionPolicy and EnvoyPatchPolicy, values of the Helm chart,
+and Envoy's own files with the plugin anywhere in them. A folder stands for all files in it that mention the plugin,
+and - for the standard input.
+
+The exit status is 0 if there are no problems, 1 if there are, and 2 if something could not be read.`,
+		Example: `  warmgate validate warmgate.yaml
+  warmgate validate --strict envoy-config deploy
+  helm template warmgate deploy/helm -f values.yaml | warmgate validate -`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error { return v.run(command, args) },
+	}
+	var formats []string
+	for _, f := range report.Formats {
+		formats = append(formats, f.Name)
+	}
+	outputFlag(command, &v.output, formats...)
+	flags := command.Flags()
+	flags.BoolVar(&v.strict, "strict", false, "exit with 1 for warnings, too")
+	flags.BoolVar(&v.skipOthers, "skip-others", false, "pass over files that do not mention the plugin, as in folders")
+	gateways := []string{string(lint.Auto), string(lint.Envoy), string(lint.Higress)}
+	flags.StringVar(&v.gateway, "gateway", gateways[0],
+		"what a configuration by itself is for: envoy, higress, or auto to go by its keys")
+	complete := cobra.FixedCompletions(gateways, cobra.ShellCompDirectiveNoFileComp)
+	if err := command.RegisterFlagCompletionFunc("gateway", complete); err != nil {
+		panic(err) // the flag is there
+	}
+	return command
+}
+
+// run checks the files. A file that cannot be read is named at the end, when all others have been checked.
+func (v *validation) run(command *cobra.Command, args []string) error {
+	gateway := lint.Gateway(v.gateway)
+	if !slices.Contains([]lint.Gateway{lint.Auto, lint.Envoy, lint.Higress}, gateway) {
+		return fmt.Errorf("no gateway %q, want auto, envoy or higress", v.gateway)
+	}
+	var (
+		r      report.Report
+		faults []error
+	)
+	for _, arg := range args {
+		err := source.Read(arg, command.InOrStdin(), func(f *source.File, named bool) {
+			if !v.skipOthers || f.Mentioned() {
+				r.Add(f, lint.File(f, gateway, named && !v.skipOthers))
+			}
+		})
+		faults = append(faults, err)
+	}
+	out := command.OutOrStdout()
+	options := report.Options{Color: inColor(out), Version: thisBuild().Version}
+	if err := errors.Join(append(faults, r.Print(out, v.output, options))...); err != nil {
+		return err
+	}
+	if v.output == report.Formats[0].Name {
+		fmt.Fprintln(command.ErrOrStderr(), r.Summary())
+	}
+	if r.Errors > 0 || v.strict && r.Warnings > 0 {
+		return errFound
+	}
+	return nil
+}
+
+// inColor reports whether what is printed is read on a terminal that is not told to be without color; see
+// https://no-color.org.
+func inColor(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,74 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// Engine is one of the simulated engines. What is zero is as enginesim.New has it.
+type Engine struct {
+	Config enginesim.Config
+	Times  enginesim.Times
+}
+
+// DefaultEngine is about a 7B model on one GPU: 64 requests at once, 128k tokens of KV cache.
+func DefaultEngine() Engine {
+	return Engine{
+		enginesim.Config{MaxNumSeqs: 64, MaxQueued: -1, NumBlocks: 8192}.WithDefaults(), enginesim.DefaultTimes(),
+	}
+}
+
+// Alike returns so many engines that are all alike.
+func Alike(n int, e Engine) []Engine { return slices.Repeat([]Engine{e}, n) }
+
+// Contender chooses among the engines: one of the gateway's own policies, or the plugin with a configuration.
+type Contender struct {
+	Name   string
+	Native string // one of [Natives], "" for the plugin
+	Config *config.Config
+	// NoMetrics is set if the metrics of engines are not read.
+	NoMetrics bool
+}
+
+// ParseContender returns the contender of a configuration of the plugin, as it is written for the kind of gateway. The
+// global part is played, or without one the only rule: a load is for one service.
+func ParseContender(name string, raw []byte, gateway config.Host) (Contender, error) {
+	set, err := config.Parse(raw, gateway)
+	if err != nil {
+		return Contender{}, err
+	}
+	c := set.Match("", "", "")
+	if all := set.All(); c == nil && len(all) == 1 {
+		c = all[0]
+	}
+	if c == nil || c.Refused || !c.Enabled {
+		return Contender{}, errors.New("want a global part that is in force, or one rule alone")
+	}
+	return Contender{Name: name, Config: c, NoMetrics: !c.Scrapes(gateway)}, playable(c)
+}
+
+// playable reports what of a configuration is not simulated.
+func playable(c *config.Config) error {
+	switch {
+	case c.AmongClusters():
+		return errors.New("lb_type cluster is not simulated")
+	case c.Store == config.StoreRedis:
+		return errors.New("store redis is not simulated: want the embedded store")
+	case c.Regions.Enabled():
+		return errors.New("regions are not simulated")
+	}
+	return nil
+}
+
+// OfPolicy returns the contender that is a policy by its name: one of the gateway's own, or one of the plugin's with
+// the defaults of all keys.
+func OfPolicy(name string) (Contender, error) {
+	if natives[name] != nil {
+		return Contender{Name: name, Native: name}, nil
+	}
+	return ParseContender(name, fmt.Appendf(nil, `{"lb_policy":%q}`, name), config.Higress)
+}

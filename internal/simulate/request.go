@@ -1,0 +1,46 @@
+package simulate
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/internal/simulate/engine"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// BytesPerToken is how long the text of a token is.
+const BytesPerToken = 4
+
+// Request is one request of a load.
+type Request struct {
+	Session uint64        // the same for all requests of a session, not 0
+	Prompt  []engine.Part // must not be changed any more
+	// OneMessage is set if the prompt is one message; else each part is one.
+	OneMessage bool
+	Answer     int    // tokens of the answer
+	Limit      int    // the client's limit on them, 0 for none
+	Name       uint64 // of the prompt with the answer, for prompts that continue it; 0 if there will be none
+	Warm       bool   // it only warms caches: it is in no figures but those of all requests
+	Class      string // service class, where the configuration has classes
+
+	number int32
+	server int32
+	sent   time.Duration // by the client
+	placed time.Duration // after it has waited in the gateway
+	first  time.Duration
+	call   engine.Request
+	lease  lease
+}
+
+// lease is what product keeps with a request.
+type lease struct {
+	id       lb.LeaseID
+	plan     lb.Plan
+	planned  time.Duration
+	granted  lb.Grant
+	bytes    int
+	prompt   int64 // tokens that were expected of the prompt
+	output   int64 // tokens that were expected of the answer
+	lost     bool
+	waits    bool // in the store
+	measured bool // its answer is read for its usage
+}

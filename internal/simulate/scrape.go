@@ -1,0 +1,62 @@
+package simulate
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/simulate/engine"
+	"github.com/warmgate/warmgate/lb/engines"
+	"github.com/warmgate/warmgate/metrics"
+)
+
+// scraper reads the metrics of engines as the plugin does, from pages like vLLM's.
+type scraper struct {
+	parser *metrics.Parser
+	page   []byte
+	addrs  []string
+}
+
+func newScraper(p *product) (*scraper, error) {
+	parser, err := metrics.New(p.cfg.Engines.Kind())
+	if err != nil {
+		return nil, err
+	}
+	s := &scraper{parser: parser}
+	for i := range p.view.Endpoints {
+		s.addrs = append(s.addrs, p.view.Endpoints[i].Addr)
+	}
+	return s, nil
+}
+
+// scrape gives the product the metrics of all engines.
+func (s *scraper) scrape(now time.Duration, p *product, fleet []*engine.Engine) error {
+	loads, err := p.store.Loads(clusterName, s.addrs, nil)
+	if err != nil {
+		return err
+	}
+	samples := make(map[string]engines.Sample, len(fleet))
+	for i, e := range fleet {
+		sample := engines.Sample{At: now, ScrapedAt: now, FreshAt: now, Inflight: loads[i], Counted: true}
+		s.write(e, now)
+		s.parser.Parse(s.page, &sample.Snapshot)
+		samples[s.addrs[i]] = sample
+	}
+	p.cluster.Engines.Update(now, nil, samples)
+	return nil
+}
+
+// write writes the page of an engine.
+func (s *scraper) write(e *engine.Engine, now time.Duration) {
+	g, c := e.Gauges(now), e.Config()
+	line := func(name string, value float64) {
+		s.page = append(append(append(s.page, "vllm:"...), name...), ' ')
+		s.page = append(strconv.AppendFloat(s.page, value, 'g', -1, 64), '\n')
+	}
+	s.page = s.page[:0]
+	line("num_requests_running", float64(g.Running))
+	line("num_requests_waiting", float64(g.Waiting))
+	line("kv_cache_usage_perc", g.KVUsage)
+	line("num_preemptions_total", float64(e.Preemptions()))
+	line(`cache_config_info{block_size="`+strconv.Itoa(c.BlockSize)+`",num_gpu_blocks="`+
+		strconv.Itoa(c.NumBlocks)+`"}`, 1)
+}

@@ -1,0 +1,158 @@
+package simulate
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/simulate/engine"
+)
+
+// Sessions describes a load: users who hold conversations, one after the other. Each conversation has a system prompt
+// in common with others, and each turn sends all that was said so far.
+type Sessions struct {
+	Users    int           // who hold a conversation at the same time
+	Requests int           // of all users together
+	Prompts  int           // different system prompts, of which each conversation has one; 0: each has its own
+	System   int           // tokens of a system prompt
+	Turns    int           // of a conversation
+	Question int           // tokens that a turn adds, on average: evenly between half and one and a half of it
+	Answer   int           // tokens of an answer, likewise
+	Think    time.Duration // from an answer to the next turn, on average (exponential)
+	Ramp     time.Duration // within which the users begin; 0: within two times the mean pause
+	Limited  bool          // requests limit their answers to the tokens that these will have
+	Classes  []Share       // of the users, by service class; none: their requests name none
+}
+
+// Share is a part of the users.
+type Share struct {
+	Class  string
+	Weight float64 // relative to the other shares, above 0
+}
+
+// Validate reports what cannot be played.
+func (s *Sessions) Validate() error {
+	switch {
+	case s.Users < 1:
+		return errors.New("want at least 1 session at a time")
+	case s.Requests < 1:
+		return errors.New("want at least 1 request")
+	case s.Turns < 1:
+		return errors.New("want at least 1 turn")
+	case s.Question < 1 || s.Answer < 1:
+		return errors.New("want at least 1 token for questions and answers")
+	case min(s.System, s.Prompts) < 0 || min(s.Think, s.Ramp) < 0:
+		return errors.New("want no negative numbers")
+	case slices.ContainsFunc(s.Classes, func(c Share) bool { return c.Class == "" || !(c.Weight > 0) }):
+		return errors.New("want names and positive weights of classes")
+	}
+	return nil
+}
+
+// classOf returns the class of a user: each class has its share of any users in a row, as nearly as can be.
+func (s *Sessions) classOf(user int) string {
+	sum := 0.0
+	for _, c := range s.Classes {
+		sum += c.Weight
+	}
+	const golden = 0.6180339887498949 // whose multiples are spread evenly
+	_, at := math.Modf(float64(user) * golden)
+	for _, c := range s.Classes {
+		if at -= c.Weight / sum; at < 0 {
+			return c.Class
+		}
+	}
+	return ""
+}
+
+// New returns the load with a seed. The same seed gives the same conversations, whatever serves them.
+func (s *Sessions) New(seed uint64) Load {
+	l := &sessionsLoad{Sessions: *s, seed: seed, users: make([]user, s.Users)}
+	if l.Ramp == 0 {
+		l.Ramp = 2 * l.Think
+	}
+	return l
+}
+
+type sessionsLoad struct {
+	Sessions
+	seed  uint64
+	users []user
+	send  func(at time.Duration, number int)
+	begun int // conversations
+	sent  int // requests
+}
+
+// user is one who holds a conversation.
+type user struct {
+	rng     *rand.Rand
+	session uint64
+	turn    int
+	prompt  []engine.Part
+}
+
+func (l *sessionsLoad) Begin(send func(at time.Duration, number int)) {
+	l.send = send
+	rng := rand.New(rand.NewPCG(l.seed, 1))
+	for i := range l.users {
+		l.users[i].rng = rand.New(rand.NewPCG(l.seed, uint64(i)+2))
+		send(time.Duration(rng.Float64()*float64(l.Ramp)), i)
+	}
+}
+
+// about returns a length that is so many tokens on average.
+func about(rng *rand.Rand, mean int) int { return max(1, (mean+1)/2+rng.IntN(mean+mean%2+1)) }
+
+func (l *sessionsLoad) Send(_ time.Duration, number int) *Request {
+	if l.sent >= l.Requests {
+		return nil
+	}
+	l.sent++
+	u := &l.users[number]
+	if u.turn == 0 {
+		l.beginSession(u)
+	}
+	u.turn++
+	last := name(u.session, 0)
+	if n := len(u.prompt); n > 0 {
+		last = u.prompt[n-1].Name
+	}
+	question := engine.Part{Name: name(last, u.session+uint64(u.turn)), Tokens: about(u.rng, l.Question)}
+	r := &Request{
+		Session: u.session, Prompt: append(u.prompt, question), Answer: about(u.rng, l.Answer),
+		Name: name(question.Name, 1), Class: l.classOf(number),
+	}
+	if l.Limited {
+		r.Limit = r.Answer
+	}
+	u.prompt = append(r.Prompt, engine.Part{Name: r.Name, Tokens: r.Answer, Answer: true})
+	return r
+}
+
+// beginSession begins a conversation with a system prompt.
+func (l *sessionsLoad) beginSession(u *user) {
+	u.session = name(l.seed, uint64(l.begun)+1)
+	system := u.session
+	if l.Prompts > 0 {
+		system = name(l.seed, uint64(l.begun%l.Prompts)) ^ 1
+	}
+	l.begun++
+	u.prompt = make([]engine.Part, 0, 1+2*l.Turns)
+	if l.System > 0 {
+		u.prompt = append(u.prompt, engine.Part{Name: name(system, 2), Tokens: l.System})
+	}
+}
+
+func (l *sessionsLoad) Ended(now time.Duration, number int, _ *Request, served bool) {
+	u := &l.users[number]
+	if !served || u.turn == l.Turns {
+		u.turn = 0
+	}
+	l.send(now+time.Duration(u.rng.ExpFloat64()*float64(l.Think)), number)
+}
+
+// name returns a name for what is behind another one.
+func name(before, n uint64) uint64 { return enginesim.Mix(enginesim.Mix(before) + n) }
