@@ -16,7 +16,7 @@ envoy-chaos) tags=envoy,chaos budget=$((2 * budget)) ;;
 esac
 
 # What warmgate_build_info says.
-core=github.com/warmgate/warmgate/plugin/core
+vm=github.com/warmgate/warmgate/plugin/vm
 version=$(sed -n 's/^  version: //p' build/spec.yaml)
 revision=$(build/revision.sh)
 
@@ -26,7 +26,7 @@ new=.cache/wasm/warmgate-$host.wasm
 # Without VCS stamp and file paths the same commit gives the same bytes everywhere. go build does nothing when $linked
 # is current.
 GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -buildvcs=false -tags="$tags" \
-	-ldflags="-s -w -X $core.version=$version -X $core.revision=$revision" -o "$linked" ./plugin
+	-ldflags="-s -w -X $vm.version=$version -X $vm.revision=$revision" -o "$linked" ./plugin
 go run ./build/shrink "$linked" "$new"
 size=$(wc -c <"$new")
 if [ "$size" -gt "$budget" ]; then

@@ -6,23 +6,24 @@ import (
 
 	"github.com/warmgate/warmgate/plugin/core"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/vm"
 )
 
-// This file passes the SDK's callbacks on to the core's VM, Plugin and Stream, which guard them.
+// This file passes the SDK's callbacks on to the VM, its configurations and the core's Stream, which guard them.
 
 type vmContext struct{ types.DefaultVMContext }
 
 // NewPluginContext is called for every configuration.
 func (*vmContext) NewPluginContext(context uint32) types.PluginContext {
 	if theVM == nil {
-		theVM = core.NewVM(newGateway(), gatewayKind)
+		theVM = vm.New(newGateway(), gatewayKind)
 	}
 	return &pluginContext{plugin: theVM.NewPlugin(context)}
 }
 
 type pluginContext struct {
 	types.DefaultPluginContext
-	plugin *core.Plugin
+	plugin *vm.Plugin
 }
 
 // OnPluginStart reads the configuration. A failure makes the gateway keep the previous one.

@@ -7,7 +7,7 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
 
-	"github.com/warmgate/warmgate/plugin/core"
+	"github.com/warmgate/warmgate/plugin/vm"
 )
 
 // callOut makes a call in the name of the newest configuration: the gateway passes its answer to that, also when the
@@ -15,7 +15,7 @@ import (
 func callOut(what string, send func(run func(f func())) error) error {
 	p := theVM.Newest()
 	if p == nil {
-		return core.ErrNoConfiguration
+		return vm.ErrNoConfiguration
 	}
 	var err error
 	asPlugin(p.Context(), func() { err = send(p.Answer(what)) })

@@ -30,9 +30,9 @@ const (
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
-	"plugin/regions", "plugin/request", "plugin/response", "plugin/stats", "plugin/stores", "plugin/views",
-	"plugin/waiters", "redisclient",
+	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/parts",
+	"plugin/placement", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request", "plugin/response",
+	"plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters", "redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -41,9 +41,9 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
-	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/gauges", "plugin/host",
-	"plugin/learned", "plugin/regions", "plugin/request", "plugin/response", "plugin/stats", "plugin/stores",
-	"plugin/views", "plugin/waiters",
+	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/forward", "plugin/gauges",
+	"plugin/host", "plugin/learned", "plugin/parts", "plugin/placement", "plugin/regions", "plugin/request",
+	"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters",
 }
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
@@ -112,7 +112,7 @@ var mayImport = map[string][]string{
 	"metrics":              {"internal/wire"},
 	"plugin": {
 		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/host",
-		"plugin/process", "plugin/stats", "redisclient",
+		"plugin/process", "plugin/stats", "plugin/vm", "redisclient",
 	},
 	"plugin/admission": {
 		"internal/statname", "internal/wire", "lb", "lb/budget", "lb/policy", "plugin/config", "plugin/endpoints",
@@ -129,10 +129,8 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "lb/region",
-		"plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints", "plugin/engines", "plugin/gauges",
-		"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request",
-		"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
+		"lb", "plugin/admission", "plugin/config", "plugin/forward", "plugin/host", "plugin/placement",
+		"plugin/regions", "plugin/request", "plugin/views", "plugin/vm",
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
@@ -143,6 +141,10 @@ var mayImport = map[string][]string{
 		"lb/push", "metrics", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process",
 		"plugin/stats", xxhash,
 	},
+	"plugin/forward": {
+		"internal/statname", "lb", "lb/region", "plugin/config", "plugin/placement", "plugin/regions",
+		"plugin/response", "plugin/stats",
+	},
 	"plugin/gauges": {
 		"lb", "lb/policy", "plugin/clusters", "plugin/config", "plugin/host", "plugin/stats", "plugin/stores",
 		"plugin/views",
@@ -152,6 +154,15 @@ var mayImport = map[string][]string{
 	},
 	"plugin/learned": {
 		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
+	},
+	"plugin/parts": {
+		"plugin/clusters", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/request", "plugin/stores",
+		"plugin/views", "plugin/waiters",
+	},
+	"plugin/placement": {
+		"internal/statname", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config",
+		"plugin/host", "plugin/learned", "plugin/parts", "plugin/ratelimit", "plugin/request", "plugin/response",
+		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
 	"plugin/process/processtest": {"lb"},
@@ -177,6 +188,11 @@ var mayImport = map[string][]string{
 		"internal/recent", "lb", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process", "plugin/stores",
 		xxhash,
 	},
+	"plugin/vm": {
+		"internal/statname", "internal/wire", "lb", "plugin/admission", "plugin/clusters", "plugin/config",
+		"plugin/endpoints", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/parts", "plugin/process",
+		"plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
+	},
 	"plugin/waiters": {
 		"internal/order", "internal/wire", "lb", "plugin/clusters", "plugin/config", "plugin/host", "plugin/learned",
 		"plugin/process", "plugin/stores", "plugin/views",
@@ -192,8 +208,9 @@ var mayImport = map[string][]string{
 var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/gauges", "plugin/process", "plugin/regions", "plugin/request", "plugin/response",
-	"plugin/stores", "plugin/views", "plugin/waiters", "redisclient",
+	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/parts", "plugin/placement", "plugin/process",
+	"plugin/regions", "plugin/request", "plugin/response", "plugin/stores", "plugin/views", "plugin/vm",
+	"plugin/waiters", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

@@ -27,7 +27,7 @@ var limits = []struct{ doc, text, file, constant string }{
 	{"docs/design/redis-store.md", "TTL of 100 ms", "redisclient/lua/heartbeat.lua", `'NX', 'PX', 100\b`},
 	{"docs/design/redis-store.md", "50 leases at a time", "redisclient/ledger.go", `leasesPerCommand = 50\b`},
 	{"docs/design/redis-store.md", "more than 128 endpoints", "redisclient/candidates.go", `endpointsPerCommand = 128\b`},
-	{"docs/design/redis-wait.md", "by 4 ms", "plugin/core/ticks.go", `maxLate = 4 \* time.Millisecond`},
+	{"docs/design/redis-wait.md", "by 4 ms", "plugin/vm/ticks.go", `maxLate = 4 \* time.Millisecond`},
 	{"docs/overload.md", "yet gets 16 requests", "lb/push/limits.go", `firstLimit = 16\b`},
 	{"docs/overload_ZH.md", "先得到 16 个请求", "lb/push/limits.go", `firstLimit = 16\b`},
 	{"docs/overload.md", "checked every five minutes", "lb/push/search.go", `checkEvery = 5 \* time.Minute`},

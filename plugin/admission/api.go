@@ -21,6 +21,7 @@ import (
 type API struct {
 	*host.Env
 	core   Core
+	wakeAt func(now, at time.Duration)
 	scope  string            // in which tasks are counted
 	boards map[string]*board // by the paths of APIs
 }
@@ -32,13 +33,11 @@ type Core interface {
 	PlanTask(now time.Duration, c *config.Config, tokens int64) (lb.Plan, bool)
 	// Tasks returns where the tasks of a configuration are counted, and whether that is in Redis.
 	Tasks(c *config.Config) (tasks lb.TaskStore, remote bool)
-	// WakeAt has a tick come soon after the given time.
-	WakeAt(now, at time.Duration)
 }
 
-// New returns the API of a VM. scope is that in which tasks are counted.
-func New(e *host.Env, core Core, scope string) *API {
-	return &API{Env: e, core: core, scope: scope, boards: map[string]*board{}}
+// New returns the API of a VM. wakeAt has a tick come soon after a time, and scope is that in which tasks are counted.
+func New(e *host.Env, core Core, wakeAt func(now, at time.Duration), scope string) *API {
+	return &API{Env: e, core: core, wakeAt: wakeAt, scope: scope, boards: map[string]*board{}}
 }
 
 // Request is a request to the API, of which the core knows the headers.
@@ -206,7 +205,7 @@ func (c *Call) whenThere(f, gone func()) {
 // wakeFor has the VM look after an answer of Redis.
 func (c *Call) wakeFor(now time.Duration, remote bool) {
 	if remote && c.open {
-		c.api.core.WakeAt(now, now+c.cfg.ReserveTimeout)
+		c.api.wakeAt(now, now+c.cfg.ReserveTimeout)
 	}
 }
 

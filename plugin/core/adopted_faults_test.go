@@ -25,7 +25,7 @@ func TestAdoptedServersFail(t *testing.T) {
 		us.advance(50 * time.Millisecond)
 		a.wantAt(true)
 		// As if another gateway had taken the room that this one counts on.
-		for _, h := range us.workers[1].vm.regions.Homes {
+		for _, h := range us.workers[1].vm.Regions.Homes {
 			if err := h.Board.See(us.now, 0, region.State{Open: 1}); err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +159,7 @@ func startWaitingThere(t *testing.T, n int) (us *fakeDriver, home, there *fakeSt
 // forgetServers has Redis not have told yet that the adopted servers are full.
 func (d *fakeDriver) forgetServers() {
 	for _, w := range d.workers {
-		for _, h := range w.vm.regions.Homes {
+		for _, h := range w.vm.Regions.Homes {
 			clear(h.Loads)
 			if err := h.Board.See(d.now, 0, region.State{Open: 9}); err != nil {
 				d.t.Fatal(err)

@@ -250,7 +250,7 @@ func TestClientsThatLeaveAmongClusters(t *testing.T) {
 			d.advance(6 * time.Second)
 			c.ResetByClient()
 		}
-		cl := d.workers[0].vm.clusters[views.ClustersScope+fakeRoute]
+		cl := d.workers[0].vm.Clusters[views.ClustersScope+fakeRoute]
 		for _, view := range cl.Views {
 			list, _ := cl.Health.Candidates(d.now, view, &health.ClusterConfig{}, 0)
 			for _, c := range list.Candidates {
@@ -328,10 +328,10 @@ func TestPanicsAmongClusters(t *testing.T) {
 func TestViewsOfRoutes(t *testing.T) {
 	d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
 	v := d.workers[0].vm
-	c := v.Newest().set.All()[0]
-	first, second := v.views.Of(d.now, "clusters/a", c), v.views.Of(d.now, "clusters/b", c)
+	c := v.Newest().Set.All()[0]
+	first, second := v.Views.Of(d.now, "clusters/a", c), v.Views.Of(d.now, "clusters/b", c)
 	for range 3 {
-		if v.views.Of(d.now, "clusters/a", c) != first || v.views.Of(d.now, "clusters/b", c) != second {
+		if v.Views.Of(d.now, "clusters/a", c) != first || v.Views.Of(d.now, "clusters/b", c) != second {
 			t.Fatal("a view is made anew though nothing has changed")
 		}
 	}

@@ -94,7 +94,7 @@ func TestModels(t *testing.T) {
 	want("one task at each of two", a+left("0", "null", "0", "0"),
 		`"state":"open",`+one+`1000,`+ofB+left("null", "59", "0", "0"), restC)
 
-	local := d.workers[0].vm.stores.Local
+	local := d.workers[0].vm.Stores.Local
 	local.Restrict(d.now, views.BudgetScope, "b",
 		budget.Restriction{Tokens: -1, Requests: 0, RetryAfter: 5 * time.Second})
 	d.admit(0, "c", "")

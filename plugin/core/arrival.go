@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/views"
 )
@@ -25,13 +26,13 @@ func (s *Stream) headersCame(end bool) host.Action {
 		return a
 	}
 	s.stripClusterHeaders()
-	if s.plugin.set == nil {
+	if s.plugin.Set == nil {
 		return pl.pass(lb.ReasonConfigInvalid)
 	}
 	if a, answered := s.meetProbe(); answered {
 		return a
 	}
-	pl.region.meet(s.plugin.set)
+	pl.region.Meet(s.plugin.Set)
 	pl.Scope = s.match()
 	switch {
 	case pl.Config == nil:
@@ -44,7 +45,7 @@ func (s *Stream) headersCame(end bool) host.Action {
 	if pl.Scope = s.scopeOf(pl.Scope); pl.Scope == "" {
 		return pl.pass(lb.ReasonNoCluster)
 	}
-	if s.plugin.set.Owns(pl.Scope) {
+	if s.plugin.Set.Owns(pl.Scope) {
 		// a route has sent it there, perhaps because a client named it
 		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
@@ -69,16 +70,16 @@ func (s *Stream) headersCame(end bool) host.Action {
 	case pl.Traits.Awaits:
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
-	pl.enter(phaseReading)
+	pl.Enter(placement.PhaseReading)
 	pl.Body.Await(pl.PlanBody())
 	return host.Hold
 }
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
 func (s *Stream) arrived() time.Duration {
-	now := s.plugin.vm.Clock()
+	now := s.plugin.VM.Clock()
 	if q := &s.first.Config.Queue; q.Enabled() && q.DeadlineHeader != "" {
-		now = s.plugin.vm.ReadClock()
+		now = s.plugin.VM.ReadClock()
 	}
 	s.Body.BeganAt = now
 	return now
@@ -86,7 +87,7 @@ func (s *Stream) arrived() time.Duration {
 
 // match finds the configuration for the request. It returns the cluster if it had to read it.
 func (s *Stream) match() (cluster string) {
-	set := s.plugin.set
+	set := s.plugin.Set
 	if !set.HasRules() {
 		s.first.Config = set.Match("", "", "")
 		return ""
@@ -107,7 +108,7 @@ func (s *Stream) scopeOf(cluster string) string {
 	case pl.Config.AmongClusters():
 		return views.ClustersScope + s.Gateway.Route()
 	case pl.Config.Regions.Enabled():
-		return pl.region.homeScope(s.plugin.set, cluster)
+		return pl.region.HomeScope(s.plugin.Set, cluster)
 	case cluster == "":
 		return s.Gateway.Cluster()
 	}
@@ -117,10 +118,10 @@ func (s *Stream) scopeOf(cluster string) string {
 // passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
 // steered it.
 func (s *Stream) passDuplicate() host.Action {
-	s.first.enter(phaseUncounted)
+	s.first.Enter(placement.PhaseUncounted)
 	s.first.count(lb.ReasonAlreadyDecided)
-	if v := s.plugin.vm; !v.duplicate {
-		v.duplicate = true
+	if v := s.plugin.VM; !v.Duplicate {
+		v.Duplicate = true
 		v.GW.Log(host.Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
 	}
 	return host.Proceed
@@ -129,8 +130,8 @@ func (s *Stream) passDuplicate() host.Action {
 // stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
 // whatever becomes of the request. Changing a header has the gateway select the route again.
 func (s *Stream) stripClusterHeaders() {
-	names := s.plugin.headers
-	if set := s.plugin.set; set != nil {
+	names := s.plugin.Headers
+	if set := s.plugin.Set; set != nil {
 		names = set.ClusterHeaders()
 	}
 	if len(names) == 0 {
@@ -146,8 +147,8 @@ func (s *Stream) stripClusterHeaders() {
 
 // meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
 func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
-	set := s.plugin.set
-	if !s.plugin.hasAPI() {
+	set := s.plugin.Set
+	if !s.plugin.HasAPI() {
 		return host.Proceed, false
 	}
 	s.Traits.Read(s.Gateway)
@@ -156,10 +157,10 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 	if set != nil {
 		cfg, below = set.API(s.Traits.Path)
 	}
-	if cfg == nil && !s.plugin.isRefusedAPI(s.Traits.Path) {
+	if cfg == nil && !s.plugin.IsRefusedAPI(s.Traits.Path) {
 		return host.Proceed, false
 	}
-	call := s.plugin.vm.api.NewCall(admission.Request{
+	call := s.plugin.VM.API.NewCall(admission.Request{
 		Stream: s.Gateway, Context: s.Context, Length: s.Traits.Length, Awaits: s.Traits.Awaits,
 		Value: s.Traits.Value, Hold: s.Body.Hold, Release: s.Body.Release,
 	}, cfg)
@@ -169,7 +170,7 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 
 // meetProbe has the probe of another region answered, if the request is one, and not a stranger's.
 func (s *Stream) meetProbe() (a host.Action, answered bool) {
-	set, v := s.plugin.set, s.plugin.vm
+	set, v := s.plugin.Set, s.plugin.VM
 	if len(set.Regions()) == 0 {
 		return host.Proceed, false
 	}
@@ -178,7 +179,7 @@ func (s *Stream) meetProbe() (a host.Action, answered bool) {
 	if text == "" || s.Traits.Value(":path") != regions.ProbePath {
 		return host.Proceed, false
 	}
-	p := v.regions.NewProbe(s.Gateway, s.Context, set.RulesOf, func() host.Action {
+	p := v.Regions.NewProbe(s.Gateway, s.Context, set.RulesOf, func() host.Action {
 		return s.first.pass(lb.ReasonPanic)
 	})
 	s.answer = p

@@ -47,7 +47,7 @@ func (d *fakeDriver) behave(b behaving, number int) (tokens int64, headers map[s
 		q.Frames = []string{promptBody(number)}
 	}
 	c := d.client(0, q)
-	tokens = c.core.first.lease.tokens
+	tokens = c.core.first.Lease.Tokens
 	d.advance(b.after)
 	text, plain := strings.CutPrefix(b.answer, plainText)
 	if plain {
@@ -88,7 +88,7 @@ func (d *fakeDriver) askAll(n int, kinds ...behaving) {
 // Calls that no table lists count by what their answers show, after a few dozen of them.
 func TestCallsByBehaviour(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
-	cl := func() *clusters.Cluster { return d.workers[0].vm.clusters[fakeCluster] }
+	cl := func() *clusters.Cluster { return d.workers[0].vm.Clusters[fakeCluster] }
 	d.askAll(80, chatCalls, helperCalls(judged),
 		behaving{"POST", "/jobs/job-ID/done", 5 * time.Millisecond, "", judged},
 		behaving{"POST", "/count", 0, plainText + "17", judged},
@@ -124,7 +124,7 @@ func TestBehaviourChanges(t *testing.T) {
 	d.askAll(40, chatCalls, helperCalls(judged))
 	work := `{"padding":"` + strings.Repeat("x", 9000) + `",` + usageShown[1:]
 	d.askAll(3, behaving{"POST", helperPath, 0, work, " none from 0 tokens from 1"})
-	if n := len(d.workers[0].vm.prompts.Models); n != 2 { // of chat alone, and of all
+	if n := len(d.workers[0].vm.Prompts.Models); n != 2 { // of chat alone, and of all
 		t.Errorf("%d models are known", n)
 	}
 	d.askAll(100, chatCalls, helperCalls(" tokens from 0 none from 64"))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/request"
 )
 
@@ -13,14 +14,14 @@ import (
 // bodyCame is called when more of the body has come: size bytes in all while it is held, else size more.
 func (pl *choice) bodyCame(size int, end bool) host.Action {
 	b := &pl.Body
-	b.Arrived(pl.plugin.vm.Clock(), end)
-	switch pl.phase {
-	case phaseReading:
-	case phaseListing, phaseReserving:
-		return pl.act(pl.bodyGrew())
+	b.Arrived(pl.plugin.VM.Clock(), end)
+	switch pl.Phase {
+	case placement.PhaseReading:
+	case placement.PhaseListing, placement.PhaseReserving:
+		return pl.act(pl.BodyGrew())
 	default:
 		if end {
-			pl.amendWork()
+			pl.AmendWork()
 		}
 		return host.Proceed
 	}
@@ -37,13 +38,13 @@ func (pl *choice) bodyCame(size int, end bool) host.Action {
 
 // trailersCame is called when the body was followed by trailers.
 func (pl *choice) trailersCame() host.Action {
-	pl.Body.Arrived(pl.plugin.vm.Clock(), true)
-	switch pl.phase {
-	case phaseReading:
-	case phaseListing, phaseReserving:
+	pl.Body.Arrived(pl.plugin.VM.Clock(), true)
+	switch pl.Phase {
+	case placement.PhaseReading:
+	case placement.PhaseListing, placement.PhaseReserving:
 		return host.Stop
 	default:
-		pl.amendWork()
+		pl.AmendWork()
 		return host.Proceed
 	}
 	return pl.inspect(pl.Body.Received, true)
@@ -98,7 +99,7 @@ func (s *Stream) BodyTimeout() {
 	case b.IsLong():
 		b.Late = true
 		pl.goOn(pl.inspect(b.Received, false))
-	case pl.phase != phaseReading:
+	case pl.Phase != placement.PhaseReading:
 	case b.Held:
 		b.Late = true
 	default:
@@ -121,6 +122,6 @@ func (s *Stream) Recovered() {
 // abandonBody ends the wait for the body: the client has left, or the gateway has answered, before it came.
 func (pl *choice) abandonBody() {
 	pl.Body.StopReading()
-	pl.enter(phaseUncounted)
+	pl.Enter(placement.PhaseUncounted)
 	pl.decided(lb.ReasonBodyLate)
 }

@@ -25,7 +25,7 @@ func TestBudgetGauges(t *testing.T) {
 	}
 	d.answer(0, "/schedule", `{"estimated_tokens":100000,"models":["a"]}`)
 	d.admit(1, "b", "")
-	d.workers[0].vm.stores.Local.Restrict(d.now, views.BudgetScope, "b",
+	d.workers[0].vm.Stores.Local.Restrict(d.now, views.BudgetScope, "b",
 		budget.Restriction{Tokens: -1, Requests: 5, RetryAfter: 5 * time.Second})
 	d.advance(1100 * time.Millisecond)
 	want("a second later", stats.BudgetLeft, "a", 100_000, 104_000)

@@ -2,15 +2,17 @@ package core
 
 import (
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/placement"
+	"github.com/warmgate/warmgate/plugin/vm"
 )
 
 // This file is where the callbacks of requests come in. Each runs in the context that it is for, and guarded.
 
 // NewStream returns the state of a request that begins under a configuration.
-func NewStream(p *Plugin, context uint32, s host.GatewayStream) *Stream {
-	p.vm.serve()
+func NewStream(p *vm.Plugin, context uint32, s host.GatewayStream) *Stream {
+	p.VM.Serve()
 	stream := &Stream{plugin: p}
-	stream.Request.Init(s, context, p.vm.bodies, stream)
+	stream.Request.Init(s, context, p.VM.Bodies, stream)
 	stream.first = newChoice(stream, nil, nil, "")
 	return stream
 }
@@ -18,7 +20,7 @@ func NewStream(p *Plugin, context uint32, s host.GatewayStream) *Stream {
 // run guards a callback that may hold the request, as that of one of its placements.
 func (pl *choice) run(name string, f func() host.Action) host.Action {
 	a := host.Proceed
-	pl.plugin.vm.Callback(pl.Context, name, func() { a = f() }, func() {
+	pl.plugin.VM.Callback(pl.Context, name, func() { a = f() }, func() {
 		if pl.stream.answer != nil {
 			a = pl.stream.answer.Failed()
 			return
@@ -39,7 +41,7 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 		s.Body.Received = size
 		return s.first.run("request body", func() host.Action { return s.answer.Read(size, end) })
 	}
-	if s.first.phase != phaseReading { // else it is counted as it is read
+	if s.first.Phase != placement.PhaseReading { // else it is counted as it is read
 		s.Body.Received += size
 	}
 	inside := s.first.inside
@@ -51,7 +53,7 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 }
 
 func (pl *choice) takeBody(size int, end bool) host.Action {
-	if pl.phase >= phaseLeased && !end {
+	if pl.Phase >= placement.PhaseLeased && !end {
 		return host.Proceed
 	}
 	return pl.run("request body", func() host.Action { return pl.bodyCame(size, end) })
@@ -73,11 +75,11 @@ func (s *Stream) OnRequestTrailers() host.Action {
 // OnResponseHeaders is called once, with end when the response has no body.
 func (s *Stream) OnResponseHeaders(end bool) {
 	if s.answer != nil {
-		s.plugin.vm.Callback(s.Context, "response headers", s.answer.Left, nil)
+		s.plugin.VM.Callback(s.Context, "response headers", s.answer.Left, nil)
 		return
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
-		s.plugin.vm.Callback(s.Context, "response headers", func() { pl.answerBegins(end) }, nil)
+		s.plugin.VM.Callback(s.Context, "response headers", func() { pl.answerBegins(end) }, nil)
 	}
 }
 
@@ -92,30 +94,30 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 }
 
 func (pl *choice) takeAnswer(size int, end bool) {
-	if !pl.response.Passed(size, end) && !pl.serving.readsBegin() {
-		pl.response.Unread = true
+	if !pl.Response.Passed(size, end) && !pl.serving.ReadsBegin() {
+		pl.Response.Unread = true
 		return
 	}
-	pl.plugin.vm.Callback(pl.Context, "response body", func() { pl.serving.answerGoesOn(size, end) }, nil)
+	pl.plugin.VM.Callback(pl.Context, "response body", func() { pl.serving.AnswerGoesOn(size, end) }, nil)
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
 func (s *Stream) OnResponseTrailers() {
 	for pl := s.first; pl != nil; pl = pl.inside {
-		pl.response.Complete = true
+		pl.Response.Complete = true
 	}
 }
 
 // OnDone is called when the request is over, however it ended. The first call counts.
 func (s *Stream) OnDone() {
 	if s.answer != nil && !s.Done() {
-		s.plugin.vm.Callback(s.Context, "the end of a stream", s.answer.Left, nil)
-		s.first.enter(phaseDone)
+		s.plugin.VM.Callback(s.Context, "the end of a stream", s.answer.Left, nil)
+		s.first.Enter(placement.PhaseDone)
 	}
-	for pl := s.first; pl != nil && pl.phase != phaseDone; pl = pl.inside {
-		s.plugin.vm.Callback(s.Context, "the end of a stream", pl.end, pl.Recovered)
+	for pl := s.first; pl != nil && pl.Phase != placement.PhaseDone; pl = pl.inside {
+		s.plugin.VM.Callback(s.Context, "the end of a stream", pl.end, pl.Recovered)
 	}
 }
 
 // Done reports whether OnDone was called.
-func (s *Stream) Done() bool { return s.first.phase == phaseDone }
+func (s *Stream) Done() bool { return s.first.Phase == placement.PhaseDone }

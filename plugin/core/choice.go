@@ -5,7 +5,10 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/forward"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/placement"
+	"github.com/warmgate/warmgate/plugin/vm"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -15,14 +18,14 @@ import (
 
 // choice is one of the row: a placement, and what is done around it.
 type choice struct {
-	placement
+	placement.Placement
 	decision
 	stream *Stream
-	plugin *Plugin
+	plugin *vm.Plugin
 
-	region  forwarding // to or from another region
-	steer   steering   // where it is sent
-	serving serving    // who serves it, and what the answer shows
+	region  forward.Forwarding // to or from another region
+	steer   steering           // where it is sent
+	serving placement.Serving  // who serves it, and what the answer shows
 
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
@@ -34,10 +37,10 @@ type choice struct {
 func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice {
 	pl := &choice{stream: s, plugin: s.plugin, outer: outer}
 	pl.Config, pl.Scope = c, scope
-	pl.start(&s.plugin.vm.placing, &s.Request, s.plugin, pl)
-	pl.steer.of, pl.serving.pl = &pl.basis, &pl.placement
-	pl.region.pl, pl.region.regions = &pl.placement, s.plugin.vm.regions
-	pl.decision = decision{of: &pl.placement, away: &pl.region}
+	pl.Start(&s.plugin.VM.Shared, &s.Request, s.plugin, pl)
+	pl.steer.of, pl.serving.Of = &pl.Placement, &pl.Placement
+	pl.region = forward.New(&pl.Placement, s.plugin.VM.Regions)
+	pl.decision = decision{of: &pl.Placement, away: &pl.region}
 	return pl
 }
 
@@ -48,77 +51,67 @@ func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 		return pl.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
-	return pl.act(pl.begin(size, ended, reason))
+	return pl.act(pl.Begin(size, ended, reason))
 }
 
 // act does what the result of a step of the placement asks for, and returns what becomes of the request.
-func (pl *choice) act(r result) host.Action {
+func (pl *choice) act(r placement.Result) host.Action {
 	for {
-		switch r.step {
-		case stepWaits:
+		switch r.Step {
+		case placement.Waits:
 			return host.Stop
-		case stepPlaced:
+		case placement.Placed:
 			return pl.send()
-		case stepRefused:
-			return pl.refuse(r.why, r.expected)
-		case stepLeft:
-			return pl.pass(r.why)
+		case placement.Refused:
+			return pl.refuse(r.Why, r.Expected)
+		case placement.Left:
+			return pl.pass(r.Why)
 		}
 		if a, left := pl.leave(pl.elsewhere(r)); left {
 			return a
 		}
-		switch r.step {
-		case stepReady:
-			r = pl.submit(r.at)
-		case stepAsked:
-			if pl.wait.mayWait() {
+		switch r.Step {
+		case placement.Ready:
+			r = pl.Submit(r.At)
+		case placement.Asked:
+			if pl.Wait.MayWait() {
 				pl.prepareInside()
 			}
-			r = pl.hold(r.at)
-		case stepNoRoom:
-			r = pl.giveUp()
-		case stepNoPlan:
-			r = pl.leaveUnplanned(r.why)
+			r = pl.Hold(r.At)
+		case placement.NoRoom:
+			r = pl.GiveUp()
+		case placement.NoPlan:
+			r = pl.LeaveUnplanned(r.Why)
 		}
 	}
 }
 
 // elsewhere sends a request to another region that is better there, or for which there is nothing here.
-func (pl *choice) elsewhere(r result) leaving {
+func (pl *choice) elsewhere(r placement.Result) forward.Leaving {
 	switch {
-	case r.step == stepReady:
-		return pl.region.forwardBack()
-	case r.step == stepNoRoom, r.step == stepAsked && pl.wait.isQueued(), r.why == lb.ReasonNoHealthyEndpoint:
-		return pl.region.forward()
+	case r.Step == placement.Ready:
+		return pl.region.ForwardBack()
+	case r.Step == placement.NoRoom, r.Step == placement.Asked && pl.Wait.IsQueued(),
+		r.Why == lb.ReasonNoHealthyEndpoint:
+		return pl.region.Forward()
 	}
-	return stays
+	return forward.Stays
 }
 
 // send sends a request to what was chosen for it.
 func (pl *choice) send() host.Action {
-	v, l := pl.plugin.vm, &pl.lease
-	r := &l.reservation
+	log := pl.plugin.VM.GW.Log
 	if pl.Config.Shadow {
-		r.reason = lb.ReasonShadow
 		pl.steer.leaveToGateway()
 	} else if err := pl.steer.send(); err != nil {
-		v.GW.Log(host.Warn, "the gateway refused the destination "+l.chosen+": "+err.Error())
-		pl.release()
+		log(host.Warn, "the gateway refused the destination "+pl.Lease.Chosen+": "+err.Error())
+		pl.Release()
 		return pl.pass(lb.ReasonStoreError)
 	}
-	r.reason = pl.State.Placed(r.reason, r.grant.Cached)
-	pl.sessionPlaced()
-	pl.decided(r.reason)
-	pl.wait.countPlaced()
-	pl.requestPlaced()
-	if w := &pl.Prompt.Work; w.Open && w.Seen > 0 {
-		pl.Body.Track(w, pl)
-	}
-	if pl.Body.EndedAt > 0 {
-		pl.amendWork() // the end of the body has come while the store decided
-	}
+	pl.decided(pl.serving.Settle())
+	pl.serving.Sent()
 	if pl.Config.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.describe())
+		log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.describe())
 	}
 	return pl.chooseInside()
 }
@@ -130,13 +123,13 @@ func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 		return pl.pass(lb.ReasonShadow)
 	}
 	pl.decided(why)
-	pl.answerRefused(why, expected)
+	pl.AnswerRefused(why, expected)
 	return host.Hold
 }
 
 // forbid answers the request with 403.
 func (pl *choice) forbid(why lb.Reason, text string) host.Action {
-	pl.enter(phaseUncounted)
+	pl.Enter(placement.PhaseUncounted)
 	pl.Gateway.Unsteer()
 	pl.decided(why)
 	pl.Gateway.Reply(403, nil, text)
@@ -151,13 +144,13 @@ func (pl *choice) refuseWithoutKey() host.Action {
 
 // pass lets the request fall back to the gateway's native balancing.
 func (pl *choice) pass(reason lb.Reason) host.Action {
-	pl.enter(phaseUncounted)
+	pl.Enter(placement.PhaseUncounted)
 	if pl.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
 		return pl.leaveAdopted()
 	}
 	pl.steer.leaveToGateway()
-	if pl.region.to != "" && !pl.isAdopted() {
-		pl.region.recall()
+	if pl.region.Left() && !pl.isAdopted() {
+		pl.region.Recall()
 	}
 	pl.decided(reason)
 	return host.Proceed
@@ -166,7 +159,7 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *choice) decided(reason lb.Reason) {
 	pl.count(reason)
-	pl.SetNote(pl.describe() + pl.wait.text())
+	pl.SetNote(pl.describe() + pl.Wait.Text())
 }
 
 func (pl *choice) count(reason lb.Reason) {
@@ -175,7 +168,7 @@ func (pl *choice) count(reason lb.Reason) {
 	if pl.Config != nil {
 		policy = pl.Config.Policy
 	}
-	pl.plugin.vm.Stats.Decided(policy, reason)
+	pl.plugin.VM.Stats.Decided(policy, reason)
 }
 
 // Recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
@@ -185,11 +178,11 @@ func (pl *choice) Recovered() {
 		return
 	}
 	pl.Body.StopReading()
-	pl.release()
+	pl.Release()
 	if !pl.settled {
 		pl.pass(lb.ReasonPanic)
 	}
-	if pl.inside != nil && pl.inside.phase != phaseDone {
+	if pl.inside != nil && pl.inside.Phase != placement.PhaseDone {
 		pl.inside.Recovered()
 	}
 }
@@ -207,34 +200,12 @@ func (pl *choice) GrantRecovered() {
 	pl.Recovered()
 }
 
-// answered implements driver.
-func (pl *choice) answered(r result) { pl.goOn(pl.act(r)) }
-
-// PlanAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
-func (pl *choice) PlanAgain() {
-	if pl.phase != phaseReserving || pl.lease.reservation.done {
-		return
-	}
-	l := &pl.lease
-	store, old := l.store, l.reservation.id
-	defer func() {
-		l.reservation.plan.Wait.Instead = 0
-		store.Release(l.now(), old) // what the new reservation has not taken over
-	}()
-	l.reservation.plan.Wait.Instead = old
-	pl.answered(pl.reserveAgain())
-}
-
-// GiveWay ends the wait of the request for another one.
-func (pl *choice) GiveWay() {
-	if r, ended := pl.makeWay(); ended {
-		pl.answered(r)
-	}
-}
+// Answered implements placement.Driver.
+func (pl *choice) Answered(r placement.Result) { pl.goOn(pl.act(r)) }
 
 // GoElsewhere sends a request that waits to another region, if one has room.
 func (pl *choice) GoElsewhere() {
-	if a, left := pl.leave(pl.region.forward()); left {
+	if a, left := pl.leave(pl.region.Forward()); left {
 		pl.goOn(a)
 	}
 }

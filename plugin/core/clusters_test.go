@@ -40,7 +40,7 @@ func TestNamesThatClientsChoose(t *testing.T) {
 		d.workers[0].openNamed("made-up-" + strconv.Itoa(i)).end()
 	}
 	d.advance(2 * time.Second)
-	if n := len(d.workers[0].vm.clusters); n != 1 {
+	if n := len(d.workers[0].vm.Clusters); n != 1 {
 		t.Errorf("%d clusters are kept, of which one exists", n)
 	}
 	for _, name := range d.metrics.names {
@@ -66,22 +66,22 @@ func TestClustersAreBounded(t *testing.T) {
 		}
 		s.end()
 	}
-	if n := len(d.workers[0].vm.clusters); n != endpoints.MaxClusters {
+	if n := len(d.workers[0].vm.Clusters); n != endpoints.MaxClusters {
 		t.Errorf("%d clusters are kept, want %d", n, endpoints.MaxClusters)
 	}
 	d.now += endpoints.ClusterAge - stores.HeartbeatPeriod
 	d.advance(stores.HeartbeatPeriod + process.TickPeriod)
 	d.advance(2 * time.Second)
-	if cl := d.workers[0].vm.clusters; len(cl) != 1 || cl["cluster-0"] == nil {
+	if cl := d.workers[0].vm.Clusters; len(cl) != 1 || cl["cluster-0"] == nil {
 		t.Errorf("%d clusters are kept when all but the first are idle", len(cl))
 	}
 	first.end()
 	d.advance(2 * time.Second)
-	if n := len(d.workers[0].vm.clusters); n != 0 {
+	if n := len(d.workers[0].vm.Clusters); n != 0 {
 		t.Errorf("%d clusters are kept when all are idle", n)
 	}
 	d.serve(0, 200)
-	if got := d.workers[0].vm.clusters[fakeCluster]; got == nil {
+	if got := d.workers[0].vm.Clusters[fakeCluster]; got == nil {
 		t.Error("there is room again, but not for a new cluster")
 	}
 }
@@ -110,7 +110,7 @@ func TestManyConfigurations(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
 	v := d.workers[0].vm
 	bad := d.serve(0, 200)
-	health, caches := v.clusters[fakeCluster].Health, v.clusters[fakeCluster].Caches
+	health, caches := v.Clusters[fakeCluster].Health, v.Clusters[fakeCluster].Caches
 	for range 2 {
 		health.Observe(d.now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, ejectConfig)
 	}
@@ -124,10 +124,10 @@ func TestManyConfigurations(t *testing.T) {
 		}
 	}
 	d.advance(2 * stores.HeartbeatPeriod)
-	if n := len(v.clusters[fakeCluster].Policies); n != 1 {
+	if n := len(v.Clusters[fakeCluster].Policies); n != 1 {
 		t.Errorf("%d policies are kept, 1 is in force", n)
 	}
-	if len(v.clusters) != 1 || v.clusters[fakeCluster].Health != health || v.clusters[fakeCluster].Caches != caches {
+	if len(v.Clusters) != 1 || v.Clusters[fakeCluster].Health != health || v.Clusters[fakeCluster].Caches != caches {
 		t.Error("the cluster is another one")
 	}
 }
@@ -143,8 +143,8 @@ func TestPoliciesOfManyRules(t *testing.T) {
 	v := d.workers[0].vm
 	made := map[lb.Policy]bool{}
 	for range 3 {
-		for _, c := range v.Newest().set.All() {
-			_, p, err := v.clusters.Get(v.Clock(), fakeCluster, c)
+		for _, c := range v.Newest().Set.All() {
+			_, p, err := v.Clusters.Get(v.Clock(), fakeCluster, c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +159,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 		t.Fatal("refused")
 	}
 	d.advance(2 * stores.HeartbeatPeriod)
-	if n := len(v.clusters[fakeCluster].Policies); n != 0 {
+	if n := len(v.Clusters[fakeCluster].Policies); n != 0 {
 		t.Errorf("%d policies of rules that have gone are kept", n)
 	}
 }

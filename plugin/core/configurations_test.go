@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/vm"
 )
 
 const requestsConfig = `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,` +
@@ -29,14 +30,14 @@ func TestConfigure(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	v := p.main.vm
 	first := started(v, 1, "warmgate", "{")
-	if first == nil || first.set != nil {
+	if first == nil || first.Set != nil {
 		t.Errorf("a bad first configuration: %+v; want one that passes everything through", first)
 	}
 	if p.metrics.values[stats.ConfigValid] != 0 || p.metrics.kinds[stats.ConfigValid] != "gauge" {
 		t.Error("a bad first configuration counts as valid")
 	}
 	second := started(v, 1, "warmgate", good)
-	if second == nil || second.set == nil || v.Newest() != second || p.metrics.values[stats.ConfigValid] != 1 {
+	if second == nil || second.Set == nil || v.Newest() != second || p.metrics.values[stats.ConfigValid] != 1 {
 		t.Errorf("a good configuration: %+v", second)
 	}
 	const bad = `{"lb_policy":"x","lb_config":{"password":"my secret"}}`
@@ -44,7 +45,7 @@ func TestConfigure(t *testing.T) {
 	if third != nil || v.Newest() != second || p.metrics.values[stats.ConfigValid] != 1 {
 		t.Errorf("a bad configuration after a good one: %+v", third)
 	}
-	if other := started(v, 1, "another", "{"); other == nil || other.set != nil {
+	if other := started(v, 1, "another", "{"); other == nil || other.Set != nil {
 		t.Error("a second plugin of another name is refused its first configuration for the sake of ours")
 	}
 	if got := p.metrics.values[stats.ConfigBad]; got != 3 {
@@ -94,7 +95,7 @@ func TestSourceOfSeveralConfigurations(t *testing.T) {
 		}
 		return p.source.AdminCluster
 	}
-	take := func(name, raw string) *Plugin {
+	take := func(name, raw string) *vm.Plugin {
 		t.Helper()
 		taken := started(v, 1, name, raw)
 		if taken == nil {
@@ -136,7 +137,7 @@ func TestSourceOfSeveralConfigurations(t *testing.T) {
 func TestConfigurationWaitsForItsCalls(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	v := p.main.vm
-	take := func(context uint32) *Plugin {
+	take := func(context uint32) *vm.Plugin {
 		t.Helper()
 		taken := started(v, context, fmt.Sprint(context), requestsConfig)
 		if taken == nil {

@@ -5,14 +5,16 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/forward"
+	"github.com/warmgate/warmgate/plugin/placement"
 )
 
 // This file is how a decision is shown: in the response's debug headers, and as the text for the access log.
 
 // decision is under which reason a request is counted, and the texts that explain it.
 type decision struct {
-	of      *placement
-	away    *forwarding // what other regions have to do with that
+	of      *placement.Placement
+	away    *forward.Forwarding // what other regions have to do with that
 	reason  lb.Reason
 	settled bool // the request is counted under it
 }
@@ -24,30 +26,30 @@ func (d *decision) setDebugHeaders() {
 		return
 	}
 	pl.Gateway.SetResponseHeader("x-warmgate-reason", d.reason.String())
-	if w := &pl.wait; w.class != nil {
-		pl.Gateway.SetResponseHeader("x-warmgate-class", w.class.Name)
-		pl.Gateway.SetResponseHeader("x-warmgate-wait-ms", w.millis())
+	if w := &pl.Wait; w.Class != nil {
+		pl.Gateway.SetResponseHeader("x-warmgate-class", w.Class.Name)
+		pl.Gateway.SetResponseHeader("x-warmgate-wait-ms", w.Millis())
 	}
 	switch {
-	case d.away.returned:
-		pl.Gateway.SetResponseHeader("x-warmgate-host", pl.lease.addr)
-	case d.away.to != "":
-		pl.Gateway.SetResponseHeader("x-warmgate-region", d.away.to)
+	case d.away.Returned:
+		pl.Gateway.SetResponseHeader("x-warmgate-host", pl.Lease.Addr)
+	case d.away.To != "":
+		pl.Gateway.SetResponseHeader("x-warmgate-region", d.away.To)
 	}
-	if pl.lease.chosen == "" {
+	if pl.Lease.Chosen == "" {
 		return
 	}
 	where, load, at := "x-warmgate-host", "x-warmgate-load", "x-warmgate-session-at"
 	if pl.Config.AmongClusters() {
 		where, load, at = "x-warmgate-cluster", "x-warmgate-cluster-load", "x-warmgate-cluster-session-at"
 	}
-	pl.Gateway.SetResponseHeader(where, pl.lease.chosen)
-	pl.Gateway.SetResponseHeader(load, strconv.FormatInt(pl.lease.load, 10))
+	pl.Gateway.SetResponseHeader(where, pl.Lease.Chosen)
+	pl.Gateway.SetResponseHeader(load, strconv.FormatInt(pl.Lease.Load, 10))
 	if pl.Session.Result != "" {
 		pl.Gateway.SetResponseHeader(at, pl.Session.Result)
 	}
-	if c := &pl.lease.budget.target; c.addr != "" {
-		pl.Gateway.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.tokens, 10))
+	if c := &pl.Lease.Budget.Target; c.Addr != "" {
+		pl.Gateway.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.Tokens, 10))
 	}
 	if pl.Prompt.Chain.HasBlocks() {
 		pl.Gateway.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(pl.Prompt.Chain.Cached, 'f', 2, 64))
@@ -57,15 +59,15 @@ func (d *decision) setDebugHeaders() {
 // describe returns the decision in one line, for the access log.
 func (d *decision) describe() string {
 	pl := d.of
-	l := &pl.lease
+	l := &pl.Lease
 	if pl.Config != nil && pl.Config.AmongClusters() {
-		return describe("cluster=", l.chosen, d.reason, l.load) + pl.Session.Text() + l.budget.text()
+		return describe("cluster=", l.Chosen, d.reason, l.Load) + pl.Session.Text() + l.Budget.Text()
 	}
-	host := l.chosen
-	if d.away.returned {
-		host = l.addr
+	host := l.Chosen
+	if d.away.Returned {
+		host = l.Addr
 	}
-	return describe("host=", host, d.reason, l.load) + pl.Session.Text() + l.budget.text() + d.away.text()
+	return describe("host=", host, d.reason, l.Load) + pl.Session.Text() + l.Budget.Text() + d.away.Text()
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {

@@ -20,14 +20,14 @@ var ejectConfig = &health.ClusterConfig{Health: health.Config{
 // ejects lets a worker observe enough failures of an endpoint to eject it.
 func (d *fakeDriver) ejects(worker int, addr string) {
 	for range 2 {
-		d.workers[worker].vm.clusters[fakeCluster].Health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure},
+		d.workers[worker].vm.Clusters[fakeCluster].Health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure},
 			ejectConfig)
 	}
 }
 
 // chooses reports whether the worker still chooses the endpoint when the others are at their cap.
 func (d *fakeDriver) chooses(worker int, addr string) bool {
-	cl := d.workers[worker].vm.clusters[fakeCluster]
+	cl := d.workers[worker].vm.Clusters[fakeCluster]
 	list, _ := cl.Health.Candidates(d.now, d.view, ejectConfig, 0)
 	candidates := list.Candidates
 	for _, c := range candidates {
@@ -184,7 +184,7 @@ func TestEjectionsAtTheSameMoment(t *testing.T) {
 		if key == process.KeyEjections && !second { // the other worker reads and writes between our read and our write
 			second = true
 			d.ejects(1, d.Addr(2))
-			d.workers[1].vm.clusters.ExchangeEjections(d.now, d.kv)
+			d.workers[1].vm.Clusters.ExchangeEjections(d.now, d.kv)
 		}
 		return nil
 	}

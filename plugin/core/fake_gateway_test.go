@@ -17,6 +17,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/process/processtest"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/vm"
 )
 
 // fakeProcess is a gateway process that runs the plugin's native code: a main thread and workers with a VM each, shared
@@ -45,7 +46,7 @@ type fakeProcess struct {
 	unseen bool // only those are known that a request is routed to, as in Higress
 
 	lent      []byte      // see lend
-	inside    *VM         // whose callback runs
+	inside    *vm.VM      // whose callback runs
 	effective *fakeStream // the request that calls act on
 	streams   map[uint32]*fakeStream
 	clock     *fakehost.Clock // of what is still to come
@@ -60,7 +61,7 @@ type fakeProcess struct {
 	rtt       time.Duration           // of a round trip to them
 	ahead     time.Duration           // how far the wall clock is ahead
 	probes    int                     // calls of Probe
-	asking    map[*VM]bool            // that have called it
+	asking    map[*vm.VM]bool         // that have called it
 	fault     string                  // name of the call that panics
 	faultLeft int                     // calls until it does
 	onCall    func(name string)       // is told of calls, nil for nobody
@@ -84,8 +85,8 @@ type fakeEndpoint struct {
 type fakeWorker struct {
 	process *fakeProcess
 	id      uint32 // of its plugin's context
-	vm      *VM
-	current *Plugin
+	vm      *vm.VM
+	current *vm.Plugin
 	period  time.Duration
 	next    *fakehost.Timer // tick
 	ticks   int
@@ -103,7 +104,7 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 		rand:    rand.New(rand.NewPCG(1, 2)),
 		metrics: newFakeMetrics(t),
 		streams: map[uint32]*fakeStream{}, tried: map[string]bool{}, listening: map[uint64]uint32{},
-		asking: map[*VM]bool{},
+		asking: map[*vm.VM]bool{},
 	}
 	p.clock = fakehost.NewClock(&p.now)
 	p.host = fakehost.Host{
@@ -132,7 +133,7 @@ func (p *fakeProcess) newWorker() *fakeWorker {
 }
 
 // newVM returns a VM of a gateway of the kind.
-func (p *fakeProcess) newVM(kind config.Host) *VM { return NewVM(fakeGateway{p}, kind) }
+func (p *fakeProcess) newVM(kind config.Host) *vm.VM { return vm.New(fakeGateway{p}, kind) }
 
 func (p *fakeProcess) threads() []*fakeWorker {
 	if p.main == nil {
@@ -169,11 +170,11 @@ func (w *fakeWorker) start(raw string) {
 		w.current.OnDone()
 	}
 	w.current = next
-	w.vm.ticks.set(&next.ticker, w.process.now, process.TickPeriod) // the first one comes no sooner than others
+	w.vm.Ticks.Set(&next.Ticker, w.process.now, process.TickPeriod) // the first one comes no sooner than others
 }
 
 // started returns the configuration of a plugin that a VM has put in force for a context, nil if it is refused.
-func started(v *VM, context uint32, name, raw string) *Plugin {
+func started(v *vm.VM, context uint32, name, raw string) *vm.Plugin {
 	return v.NewPlugin(context).OnStart(func() (string, []byte) { return name, []byte(raw) })
 }
 
@@ -209,7 +210,7 @@ func (w *fakeWorker) wake(message []byte) {
 
 // in runs a callback of the plugin in a VM that is no request's, after which it has to have come back from the requests
 // that it visited.
-func (p *fakeProcess) in(vm *VM, f func()) {
+func (p *fakeProcess) in(vm *vm.VM, f func()) {
 	p.inside = vm
 	f()
 	if p.effective != nil {
@@ -351,7 +352,7 @@ func (g fakeGateway) Wake(owner uint64, message []byte) {
 		return
 	}
 	for _, w := range g.threads() {
-		if w.id == context && w.vm.stores.Owner == owner {
+		if w.id == context && w.vm.Stores.Owner == owner {
 			g.after(wakeTime, func() { w.wake(message) })
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // fakeTasks is a store of tasks that answers as it is told, and keeps what it was asked.
@@ -33,12 +35,20 @@ const fakeTaskText = "tsk_0123456789abcdef00000000000000ff"
 
 // fakeTasks puts a store of tasks in place of those of all workers.
 func (d *fakeDriver) fakeTasks() *fakeTasks {
-	f := &fakeTasks{local: d.workers[0].vm.stores.Local}
+	f := &fakeTasks{local: d.workers[0].vm.Stores.Local}
 	for _, w := range d.workers {
-		w.vm.tasks.tasks = func(*config.Config) (lb.TaskStore, bool) { return f, false }
+		w.vm.API = admission.New(w.vm.Env, fakeCore{w.vm, f}, w.vm.WakeAt, views.BudgetScope)
 	}
 	return f
 }
+
+// fakeCore is a VM whose tasks are in that store.
+type fakeCore struct {
+	admission.Core
+	store *fakeTasks
+}
+
+func (c fakeCore) Tasks(*config.Config) (lb.TaskStore, bool) { return c.store, false }
 
 func (f *fakeTasks) answer(call string, done func()) {
 	f.calls = append(f.calls, call)

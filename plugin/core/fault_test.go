@@ -44,19 +44,19 @@ func (d *fakeDriver) drained() {
 		}
 	}
 	for i, w := range d.workers {
-		held, open := w.vm.bodies.Open()
-		if n := w.vm.stores.Local.LeaseCount(); n != 0 || held != 0 || open != 0 {
+		held, open := w.vm.Bodies.Open()
+		if n := w.vm.Stores.Local.LeaseCount(); n != 0 || held != 0 || open != 0 {
 			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, held, open)
 		}
-		if b := w.vm.bodies; b.Kept != 0 || b.Held != 0 {
+		if b := w.vm.Bodies; b.Kept != 0 || b.Held != 0 {
 			d.t.Errorf("worker %d keeps %d bytes of bodies, and its gateway %d", i, b.Kept, b.Held)
 		}
-		for _, sh := range w.vm.stores.InRedis {
+		for _, sh := range w.vm.Stores.InRedis {
 			if sh.Inflight != 0 {
 				d.t.Errorf("worker %d counts %d requests to Redis", i, sh.Inflight)
 			}
 		}
-		for name, cl := range w.vm.clusters {
+		for name, cl := range w.vm.Clusters {
 			if cl.Inflight != 0 {
 				d.t.Errorf("worker %d counts %d requests to %s", i, cl.Inflight, name)
 			}

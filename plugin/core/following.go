@@ -1,37 +1,36 @@
 package core
 
+import (
+	"github.com/warmgate/warmgate/plugin/placement"
+)
+
 // This file is how a choice follows the answer to its request, to its end.
 
 // answerBegins is called once, with end when the response has no body.
 func (pl *choice) answerBegins(end bool) {
 	s := &pl.serving
-	if pl.phase == phaseNew || pl.phase == phaseDone {
+	if pl.Phase == placement.PhaseNew || pl.Phase == placement.PhaseDone {
 		return
 	}
-	headers := s.leasedHeaders()
-	if isInformational(pl.response.Status) { // the response is still to come
-		pl.response.Status = 0
+	headers := s.LeasedHeaders()
+	if placement.IsInformational(pl.Response.Status) { // the response is still to come
+		pl.Response.Status = 0
 		return
 	}
-	pl.response.Complete = end
-	if pl.phase == phaseListing || pl.phase == phaseReserving { // answered by the gateway: nothing is left to resume
-		pl.decided(pl.abandonReservation())
+	pl.Response.Complete = end
+	// answered by the gateway: nothing is left to resume
+	if pl.Phase == placement.PhaseListing || pl.Phase == placement.PhaseReserving {
+		pl.decided(pl.AbandonReservation())
 	}
-	if pl.region.followForwarded() {
-		pl.SetNote(pl.describe() + pl.wait.text())
+	if pl.region.Follow() {
+		pl.SetNote(pl.describe() + pl.Wait.Text())
 	}
-	if pl.phase == phaseLeased {
-		s.followServed()
-		pl.charge.restrict(headers)
-		status := pl.response.Status
-		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.Idle() { // still leased: not misrouted
-			pl.lease.trackResponse(true)
-		}
-		s.readAs(headers, end)
+	if pl.Phase == placement.PhaseLeased {
+		s.Begin(headers, end)
 	}
-	s.readReport()
+	s.ReadReport()
 	pl.setDebugHeaders()
-	if pl.phase == phaseReading { // answered by the gateway, and never decided
+	if pl.Phase == placement.PhaseReading { // answered by the gateway, and never decided
 		pl.abandonBody()
 	}
 }
@@ -40,20 +39,15 @@ func (pl *choice) answerBegins(end bool) {
 // sent upstream.
 func (pl *choice) end() {
 	pl.Body.Release()
-	pl.plugin.vm.lists.Left(&pl.Metrics.Waiter)
-	if a := &pl.wait.attempt; a.open {
-		pl.Cluster.Retries.End(a.id)
-	}
-	pl.Metrics.Gone(pl.Cluster, pl.lease.chosen)
-	if pl.phase == phaseReading {
+	pl.Gone()
+	if pl.Phase == placement.PhaseReading {
 		pl.abandonBody()
 	}
-	if pl.phase == phaseListing || pl.phase == phaseReserving {
-		pl.decided(pl.abandonReservation())
+	if pl.Phase == placement.PhaseListing || pl.Phase == placement.PhaseReserving {
+		pl.decided(pl.AbandonReservation())
 	}
-	if pl.phase == phaseUncounted && pl.response.Status == 0 {
-		pl.region.forwardFailed() // unless its client has left
+	if pl.Phase == placement.PhaseUncounted && pl.Response.Status == 0 {
+		pl.region.Failed() // unless its client has left
 	}
-	pl.serving.end()
-	pl.enter(phaseDone)
+	pl.serving.End()
 }

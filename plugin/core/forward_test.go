@@ -304,7 +304,7 @@ func TestRegionsAreReplaced(t *testing.T) {
 		t.Fatal("the new configuration is refused")
 	}
 	pass(2*time.Second, us, eu)
-	for _, h := range us.workers[1].vm.regions.Homes {
+	for _, h := range us.workers[1].vm.Regions.Homes {
 		if all, err := h.Board.Peers(us.now); h.Config.Regions.Buffer == 5 && (err != nil || !all[0].Available) {
 			t.Errorf("by the new configuration the other region is not available: %+v %v", all, err)
 		}
@@ -327,7 +327,7 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 			return strings.Replace(config, "prefix_cache", policy, 1)
 		})
 		busy := us.client(0, regionChat)
-		for _, h := range us.workers[0].vm.regions.Homes { // as if others had filled the room there
+		for _, h := range us.workers[0].vm.Regions.Homes { // as if others had filled the room there
 			for range 20 {
 				h.Board.Forward(us.now, nil, -1, 1, nil)
 			}

@@ -149,7 +149,7 @@ func TestFloodOfBytes(t *testing.T) {
 				}
 			}
 			for _, w := range d.workers {
-				if h := w.vm.waiters; h.Bytes > 32<<20 || len(h.Beyond) > 0 {
+				if h := w.vm.Waiters; h.Bytes > 32<<20 || len(h.Beyond) > 0 {
 					t.Errorf("%d bytes are held, %d are beyond", h.Bytes, len(h.Beyond))
 				}
 			}

@@ -34,7 +34,7 @@ func TestGaugesOfAForgottenCluster(t *testing.T) {
 		t.Fatalf("metrics of %d endpoints are fresh, want 2", n)
 	}
 	d.advance(endpoints.ClusterAge + 2*time.Second)
-	if n := len(d.workers[0].vm.clusters); n != 0 {
+	if n := len(d.workers[0].vm.Clusters); n != 0 {
 		t.Fatalf("%d clusters are known", n)
 	}
 	for name, n := range d.metrics.values {
@@ -93,7 +93,7 @@ func TestGaugesFollowTheEndpoints(t *testing.T) {
 	if got := d.metrics.values[gone]; got != 0 {
 		t.Errorf("%s is %d when its last request has ended", gone, got)
 	}
-	if n := len(d.workers[0].vm.clusters[fakeCluster].Shown.Endpoints()); n > 2 {
+	if n := len(d.workers[0].vm.Clusters[fakeCluster].Shown.Endpoints()); n > 2 {
 		t.Errorf("%d endpoints are kept in mind, of which one is there", n)
 	}
 }
@@ -103,14 +103,14 @@ func TestTokensAreCountedWhileNeeded(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}}`)
 	d.serve(0, 200)
 	v := d.workers[0].vm
-	if !v.clusters[fakeCluster].Tokens {
+	if !v.Clusters[fakeCluster].Tokens {
 		t.Error("tokens are not counted")
 	}
 	if !d.configure(requestsConfig) {
 		t.Fatal("refused")
 	}
 	d.advance(2 * stores.HeartbeatPeriod)
-	if v.clusters[fakeCluster].Tokens {
+	if v.Clusters[fakeCluster].Tokens {
 		t.Error("tokens are counted although no rule in force does")
 	}
 }

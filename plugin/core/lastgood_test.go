@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/vm"
 )
 
 // capOf writes a configuration with a rule for the route and a global part; 0 makes that part invalid.
@@ -25,10 +26,10 @@ func capOf(rule, global int) string {
 }
 
 // inForce returns the caps of the rule and of the global part, -1 for one that is refused.
-func inForce(p *Plugin) [2]int {
+func inForce(p *vm.Plugin) [2]int {
 	var caps [2]int
 	for i, route := range []string{fakeRoute, "other"} {
-		c := p.set.Match(route, "", "")
+		c := p.Set.Match(route, "", "")
 		if caps[i] = c.MaxInflight; c.Refused {
 			caps[i] = -1
 		}
@@ -37,10 +38,10 @@ func inForce(p *Plugin) [2]int {
 }
 
 // taken is configure for a configuration that must not be refused as a whole.
-func taken(t *testing.T, v *VM, raw string) *Plugin {
+func taken(t *testing.T, v *vm.VM, raw string) *vm.Plugin {
 	t.Helper()
 	p := started(v, 1, "warmgate", raw)
-	if p == nil || p.set == nil {
+	if p == nil || p.Set == nil {
 		t.Fatalf("refused: %s", raw)
 	}
 	return p
@@ -64,7 +65,7 @@ func TestLastGoodFormIsTheSameInAllVMs(t *testing.T) {
 			t.Fatalf("%s is refused", step.raw)
 		}
 		late := p.newVM(config.Higress) // a new VM
-		for i, got := range []*Plugin{
+		for i, got := range []*vm.Plugin{
 			p.main.current, p.workers[0].current, p.workers[1].current,
 			taken(t, late, step.raw),
 		} {
@@ -107,16 +108,16 @@ func TestWorkerThatIsBehind(t *testing.T) {
 func TestOnlyTheFirstTryIsRefused(t *testing.T) {
 	const bad = `{"lb_policy":"x"}`
 	p := newFakeProcess(t, 1)
-	if !p.configure(bad) || p.workers[0].current.set != nil {
+	if !p.configure(bad) || p.workers[0].current.Set != nil {
 		t.Fatal("an invalid first configuration must be accepted without effect, because there is no valid one to keep")
 	}
 	if !p.configure(capOf(1, 2)) || !p.configure(bad) { // which the gateway does not try again
 		t.Fatal("refused")
 	}
 	p.workers[0].lose()
-	for i, got := range []*Plugin{p.main.current, p.workers[0].current} {
-		if got.set == nil || inForce(got) != [2]int{1, 2} {
-			t.Errorf("VM %d: %+v in force", i, got.set)
+	for i, got := range []*vm.Plugin{p.main.current, p.workers[0].current} {
+		if got.Set == nil || inForce(got) != [2]int{1, 2} {
+			t.Errorf("VM %d: %+v in force", i, got.Set)
 		}
 	}
 	if p.metrics.values[stats.ConfigValid] != 1 {
@@ -136,9 +137,9 @@ func TestOldContextFollowsTheLastGood(t *testing.T) {
 		}
 	}
 	v, kept := p.workers[0].vm, p.workers[0].current
-	policy := kept.set.Match(fakeRoute, "", "")
+	policy := kept.Set.Match(fakeRoute, "", "")
 	p.advance(stores.HeartbeatPeriod)
-	if kept.set.Match(fakeRoute, "", "") != policy {
+	if kept.Set.Match(fakeRoute, "", "") != policy {
 		t.Error("the configuration is read again although nothing has changed")
 	}
 	for _, raw := range []string{capOf(5, 4), capOf(0, 4)} {
@@ -245,11 +246,11 @@ func TestKeptRuleNamesItsSource(t *testing.T) {
 		got := started(v, 1, "warmgate", raw)
 		p.now += process.TickPeriod
 		got.OnTick()
-		if p.source == nil || p.source.AdminCluster != "first" || !got.set.Owns("first") || got.set.Owns("second") {
+		if p.source == nil || p.source.AdminCluster != "first" || !got.Set.Owns("first") || got.Set.Owns("second") {
 			t.Errorf("%s: the source is %+v", raw, p.source)
 		}
-		if len(v.stores.InRedis) != 1 {
-			t.Errorf("%s: %d stores in Redis", raw, len(v.stores.InRedis))
+		if len(v.Stores.InRedis) != 1 {
+			t.Errorf("%s: %d stores in Redis", raw, len(v.Stores.InRedis))
 		}
 	}
 }

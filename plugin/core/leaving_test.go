@@ -24,7 +24,7 @@ func TestLeavesTheQueue(t *testing.T) {
 	if got := timeout.Result().Headers["x-warmgate-reason"]; got != "left_queue" {
 		t.Errorf("reason %q", got)
 	}
-	if n := d.workers[0].vm.stores.Local.Queue(d.now, fakeCluster).Waiting; n != 1 {
+	if n := d.workers[0].vm.Stores.Local.Queue(d.now, fakeCluster).Waiting; n != 1 {
 		t.Errorf("%d wait, want 1", n)
 	}
 	if n := d.metrics.decisions()["left_queue"]; n != 2 {
@@ -153,7 +153,7 @@ func TestWaitIsNotBlamedOnTheEndpoint(t *testing.T) {
 	d.advance(time.Second)
 	from := d.endedBy("downstream_remote_disconnect")
 	d.effective = from
-	v := (&response.State{Reached: true}).Verdict(d.now, c.core.first.sentAt(), &c.core.Body, from)
+	v := (&response.State{Reached: true}).Verdict(d.now, c.core.first.SentAt(), &c.core.Body, from)
 	d.effective = nil
 	if v != lb.Neutral {
 		t.Errorf("verdict %v after a second at the endpoint", v)
@@ -172,7 +172,7 @@ func TestListening(t *testing.T) {
 		t.Fatal("refused")
 	}
 	w := d.workers[0]
-	owner := w.vm.stores.Owner
+	owner := w.vm.Stores.Owner
 	d.advance(process.TickPeriod)
 	if len(d.listening) != 2 { // the main thread's VM as well, but not those that have tried configurations
 		t.Errorf("%d VMs listen", len(d.listening))

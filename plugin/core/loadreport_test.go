@@ -164,10 +164,10 @@ func TestWhoseContextIsRead(t *testing.T) {
 	for round := range 2 { // left to the gateway, and placed
 		for i, end := range ends {
 			c := d.client(0, streamtest.Request{})
-			if open := v.clusters[fakeCluster].Metrics.Open(); !slices.Equal(open, []uint32{c.core.Context}) {
+			if open := v.Clusters[fakeCluster].Metrics.Open(); !slices.Equal(open, []uint32{c.core.Context}) {
 				t.Errorf("round %d, %d: %d are being served, want %d alone", round, i, open, c.core.Context)
 			}
-			if end(c); len(v.clusters[fakeCluster].Metrics.Open()) != 0 {
+			if end(c); len(v.Clusters[fakeCluster].Metrics.Open()) != 0 {
 				t.Errorf("round %d, %d: it is over and still being served", round, i)
 			}
 		}

@@ -173,7 +173,7 @@ func TestBodyWithLongPicture(t *testing.T) {
 		}
 	}
 	c := d.client(0, streamtest.Request{Frames: []string{body(text)}})
-	if n := c.core.first.lease.reservation.plan.Prefix.Bytes; n > 2*len(text) {
+	if n := c.core.first.Lease.Reservation.Plan.Prefix.Bytes; n > 2*len(text) {
 		t.Errorf("the prompt has %d bytes", n)
 	}
 	c.Finish()
@@ -211,7 +211,7 @@ func TestLongBodiesAreBounded(t *testing.T) {
 	for range 200 {
 		clients = append(clients, d.client(0, streamtest.Request{Frames: []string{body[:100_000]}, Unended: true}))
 	}
-	if b := d.workers[0].vm.bodies; b.Kept > request.MaxKept+1<<20 || b.Kept < request.MaxKept/2 {
+	if b := d.workers[0].vm.Bodies; b.Kept > request.MaxKept+1<<20 || b.Kept < request.MaxKept/2 {
 		t.Errorf("%d bytes are kept, want up to %d", b.Kept, request.MaxKept)
 	}
 	if n := d.unread("no_room"); n == 0 || n > 150 {
@@ -229,7 +229,7 @@ func TestLongBodiesAreBounded(t *testing.T) {
 func TestHeldBodyWithoutRoom(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
 	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
-	b := d.workers[0].vm.bodies
+	b := d.workers[0].vm.Bodies
 	b.Held = request.MaxHeld - 1
 	c := d.client(0, streamtest.Request{Frames: []string{body[:40_000], body[40_000:100_000]}, Unended: true})
 	if n := d.unread("no_room"); n != 1 {
@@ -251,11 +251,11 @@ func TestLongBodyThatIsNotShown(t *testing.T) {
 	c := d.client(0, streamtest.Request{Frames: []string{strings.Repeat(" ", 70_000)}, Unended: true})
 	c.shown = 1000
 	c.Send(strings.Repeat(" ", 10_000), false)
-	if b := d.workers[0].vm.bodies; b.Held != 71_000 {
+	if b := d.workers[0].vm.Bodies; b.Held != 71_000 {
 		t.Errorf("%d bytes are held", b.Held)
 	}
 	c.Send("{}", true)
-	if b := d.workers[0].vm.bodies; b.Held != 0 || b.Kept != 0 {
+	if b := d.workers[0].vm.Bodies; b.Held != 0 || b.Kept != 0 {
 		t.Errorf("%d bytes are held, %d kept behind the end", b.Held, b.Kept)
 	}
 	c.Finish()
@@ -289,7 +289,7 @@ func TestEmptyPart(t *testing.T) {
 	length := [][2]string{{"content-length", strconv.Itoa(len(body))}}
 	c := d.client(0, streamtest.Request{Frames: []string{body[:9], "", body[9:]}, Headers: length})
 	c.Finish()
-	if d.workers[0].vm.bodies.Stale {
+	if d.workers[0].vm.Bodies.Stale {
 		t.Error("the gateway does not show the last part")
 	}
 	d.drained()

@@ -242,7 +242,7 @@ func TestSilentLists(t *testing.T) {
 	}
 	d.drained()
 	for i, w := range d.workers {
-		if n := w.vm.lists.Waiting(); n != 0 {
+		if n := w.vm.Lists.Waiting(); n != 0 {
 			t.Errorf("worker %d holds %d requests", i, n)
 		}
 	}

@@ -117,7 +117,7 @@ func TestGoodAnswersHaveNotFailed(t *testing.T) {
 			s.Data(c.body)
 		}
 		s.response(func() { s.core.OnResponseBody(0, true) })
-		if got := s.core.first.judge.verdict(); got != lb.Success {
+		if got := s.core.first.Judge.Verdict(); got != lb.Success {
 			t.Errorf("%s: verdict %d", name, got)
 		}
 		s.end()

@@ -99,7 +99,7 @@ func TestFullEndpointIsNotEjected(t *testing.T) {
 	if w := d.weights()[d.Addr(0)]; w == 1 {
 		t.Error("the full endpoint has its whole weight")
 	}
-	if got := d.workers[0].vm.clusters[fakeCluster].Health.Ejections(); got != 0 {
+	if got := d.workers[0].vm.Clusters[fakeCluster].Health.Ejections(); got != 0 {
 		t.Errorf("%d ejections", got)
 	}
 }
@@ -108,7 +108,7 @@ func TestFullEndpointIsNotEjected(t *testing.T) {
 // minute.
 func TestEndpointThatServesNothingIsEjected(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
-	health := func() uint64 { return d.workers[0].vm.clusters[fakeCluster].Health.Ejections() }
+	health := func() uint64 { return d.workers[0].vm.Clusters[fakeCluster].Health.Ejections() }
 	for start := d.now; d.now-start < 40*time.Second; {
 		var all []*fakeStream
 		for range 12 {
@@ -137,7 +137,7 @@ func TestRefusingEndpointIsEjected(t *testing.T) {
 	for range 80 { // those on the other endpoint stay open, so the one that fails at once is the less busy one
 		d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: true}.Filled())
 	}
-	if got := d.workers[0].vm.clusters[fakeCluster].Health.Ejections(); got == 0 {
+	if got := d.workers[0].vm.Clusters[fakeCluster].Health.Ejections(); got == 0 {
 		t.Error("no ejection")
 	}
 }
@@ -181,7 +181,7 @@ func TestEndpointThatResetsUploads(t *testing.T) {
 	if got > 50 {
 		t.Errorf("the endpoint that resets got %d of 200 requests", got)
 	}
-	if n := d.workers[0].vm.clusters[fakeCluster].Health.Ejections(); n > 0 {
+	if n := d.workers[0].vm.Clusters[fakeCluster].Health.Ejections(); n > 0 {
 		t.Errorf("%d ejections", n)
 	}
 }
@@ -205,11 +205,11 @@ func TestFullEndpointWithLongAnswersIsNotEjected(t *testing.T) {
 		}
 		c.Finish()
 	}
-	if n := d.workers[0].vm.clusters[fakeCluster].Health.Ejections(); n > 0 {
+	if n := d.workers[0].vm.Clusters[fakeCluster].Health.Ejections(); n > 0 {
 		t.Errorf("%d ejections", n)
 	}
 	long.Finish()
-	if n := len(d.workers[0].vm.clusters[fakeCluster].Answering); n != 0 {
+	if n := len(d.workers[0].vm.Clusters[fakeCluster].Answering); n != 0 {
 		t.Errorf("%d endpoints count as answering after the last answer", n)
 	}
 }
@@ -261,7 +261,7 @@ func TestBadRequestsOfOneClient(t *testing.T) {
 			}
 			d.advance(process.TickPeriod)
 		}
-		if n := d.workers[0].vm.clusters[fakeCluster].Health.Ejections(); n > 0 {
+		if n := d.workers[0].vm.Clusters[fakeCluster].Health.Ejections(); n > 0 {
 			t.Errorf("%d: %d ejections", status, n)
 		}
 		for i := range 8 {
@@ -302,7 +302,7 @@ func TestRefusals(t *testing.T) {
 		if !everywhere && got > 40 {
 			t.Errorf("the endpoint that answers 404 got %d of 400 requests", got)
 		}
-		ejections := d.workers[0].vm.clusters[fakeCluster].Health.Ejections()
+		ejections := d.workers[0].vm.Clusters[fakeCluster].Health.Ejections()
 		if everywhere && ejections > 0 || !everywhere && ejections == 0 {
 			t.Errorf("%d ejections, refused everywhere %v", ejections, everywhere)
 		}

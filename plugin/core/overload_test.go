@@ -1,7 +1,6 @@
 package core
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/config"
 )
 
 func TestFullWhileReserving(t *testing.T) {
@@ -30,55 +27,6 @@ func TestFullWhileReserving(t *testing.T) {
 		t.Errorf("endpoints %d, %d, %d", first.Upstream(), second.Upstream(), third.Upstream())
 	}
 	d.drained()
-}
-
-// Clients that are refused at the same time do not come back at the same time.
-func TestRetryAfter(t *testing.T) {
-	d := startFake(t, 1, 1, requestsConfig)
-	s := NewStream(d.workers[0].current, 7, &fakeStream{process: d.fakeProcess}).first
-	after := func(configured, expected time.Duration) (least, most time.Duration) {
-		s.Config = &config.Config{Overload: config.Overload{RetryAfter: configured}}
-		least = time.Duration(1<<63 - 1)
-		for range 1000 {
-			got := s.retryAfter(expected)
-			least, most = min(least, got), max(most, got)
-		}
-		return least, most
-	}
-	for _, c := range []struct{ configured, expected, least, most time.Duration }{
-		{time.Second, 0, time.Second, time.Second},
-		{0, 10 * time.Second, 0, 0},
-		{time.Second, 10 * time.Second, 9 * time.Second, 11 * time.Second},
-		{time.Minute, 10 * time.Second, 9 * time.Second, 11 * time.Second},
-		{time.Second, 1e18, 54 * time.Minute, 66 * time.Minute},
-	} {
-		least, most := after(c.configured, c.expected)
-		if slack := (c.most - c.least) / 50; least < c.least || most > c.most || least > c.least+slack ||
-			most < c.most-slack {
-			t.Errorf("%+v: from %v to %v", c, least, most)
-		}
-	}
-}
-
-// Every refusal is an error as the APIs of model servers have it.
-func TestBodiesOfRefusals(t *testing.T) {
-	messages := map[string]bool{}
-	for _, why := range []lb.Reason{
-		lb.ReasonAtCapacity, lb.ReasonMaxQueueSizeExceeded, lb.ReasonDeadlineUnreachable, lb.ReasonQueueTimeout,
-		lb.ReasonRetryBudgetExceeded,
-	} {
-		var body struct {
-			Error struct{ Message, Type, Code string }
-		}
-		if err := json.Unmarshal([]byte(overloadBody(why)), &body); err != nil {
-			t.Fatal(err)
-		}
-		e := body.Error
-		if e.Type != "overloaded_error" || e.Code != why.String() || messages[e.Message] || e.Message == "" {
-			t.Errorf("%s: %+v", why, e)
-		}
-		messages[e.Message] = true
-	}
 }
 
 // Who has waited in vain is told when those who wait are likely to be placed.

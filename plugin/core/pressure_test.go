@@ -33,7 +33,7 @@ func (r *recorder) Observe(now time.Duration, o lb.Outcome) {
 func (d *fakeDriver) record() *recorder {
 	d.t.Helper()
 	d.talk(-1, 0) // so that there is one
-	policies := d.workers[0].vm.clusters[fakeCluster].Policies
+	policies := d.workers[0].vm.Clusters[fakeCluster].Policies
 	if len(policies) != 1 {
 		d.t.Fatalf("%d policies, want one", len(policies))
 	}
@@ -122,20 +122,20 @@ func TestOutcomeHasTimes(t *testing.T) {
 		want   lb.Outcome
 	}{
 		{"in parts", func(*choice) {}, lb.Outcome{CountedTokens: 90, TTFT: time.Second, Duration: 3 * time.Second}},
-		{"in one piece", func(s *choice) { s.response.TTFT = 0 }, lb.Outcome{CountedTokens: 90}},
-		{"retried", func(s *choice) { s.lease.addr = "b" }, lb.Outcome{}},
+		{"in one piece", func(s *choice) { s.Response.TTFT = 0 }, lb.Outcome{CountedTokens: 90}},
+		{"retried", func(s *choice) { s.Lease.Addr = "b" }, lb.Outcome{}},
 		{"without a prompt", func(s *choice) { s.Prompt.Chain = nil }, lb.Outcome{}},
 	} {
 		d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
 		in := d.workers[0].current
-		s := newChoice(&Stream{plugin: in}, nil, in.set.Match("", "", ""), "")
+		s := newChoice(&Stream{plugin: in}, nil, in.Set.Match("", "", ""), "")
 		s.Prompt.Chain = &request.Chain{Planned: time.Minute}
-		s.lease.addr, s.lease.chosen, s.response.TTFT = "a", "a", time.Second
-		s.lease.reservation.plan = lb.Plan{Tokens: 90}
-		s.lease.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}
+		s.Lease.Addr, s.Lease.Chosen, s.Response.TTFT = "a", "a", time.Second
+		s.Lease.Reservation.Plan = lb.Plan{Tokens: 90}
+		s.Lease.Reservation.Grant = lb.Grant{Load: lb.Load{Requests: 5}}
 		c.change(s)
 		var got lb.Outcome
-		if s.serving.measure(time.Minute+3*time.Second, &got); got != c.want {
+		if s.serving.Measure(time.Minute+3*time.Second, &got); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}

@@ -28,7 +28,7 @@ func TestModelsByName(t *testing.T) {
 	for i, name := range []string{`"model-a"`, `"\u006dodel-a"`, `"model\u002da"`, `"model-\u0061"`} {
 		d.post("", `{"model":`+name+`,"prompt":"`+text+`"}`, `{"usage":{"prompt_tokens":1000,"completion_tokens":9}}`)
 		names := map[uint64]bool{}
-		for key := range d.workers[0].vm.prompts.Models {
+		for key := range d.workers[0].vm.Prompts.Models {
 			if key.Model != 0 {
 				names[key.Model] = true
 			}

@@ -106,8 +106,8 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 // outputs returns the length of answers that the first worker expects.
 func (d *fakeDriver) outputs() float64 {
 	w := d.workers[0]
-	key := learned.Key{Cluster: fakeCluster, Guess: clusters.GuessOf(w.current.set.Match("", "", ""))}
-	return math.Round(w.vm.prompts.Models.Typical(key, 0).Output)
+	key := learned.Key{Cluster: fakeCluster, Guess: clusters.GuessOf(w.current.Set.Match("", "", ""))}
+	return math.Round(w.vm.Prompts.Models.Typical(key, 0).Output)
 }
 
 // In shadow mode the gateway chooses, and the records of the endpoint that the plugin would have chosen are kept.

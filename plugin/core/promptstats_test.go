@@ -103,7 +103,7 @@ func TestManyRulesLearnTogether(t *testing.T) {
 			"prefix":{"table_bytes":65536,"cache_tokens":100000000}}}`, domain(i), 600+i))
 	}
 	d := startFake(t, 1, 1, `{"_rules_":[`+strings.Join(list, ",")+`]}`)
-	caches := func() *cache.Tracker { return d.workers[0].vm.clusters[fakeCluster].Caches }
+	caches := func() *cache.Tracker { return d.workers[0].vm.Clusters[fakeCluster].Caches }
 	var first *cache.Tracker
 	for round := range 4 {
 		for i := range rules {
@@ -127,7 +127,7 @@ func TestManyRulesLearnTogether(t *testing.T) {
 	if got := strings.Count(strings.Join(d.log, "\n"), "table_bytes"); got != 1 {
 		t.Errorf("%d warnings, want one", got)
 	}
-	if len(d.workers[0].vm.clusters[fakeCluster].Policies) != rules || caches() != first {
+	if len(d.workers[0].vm.Clusters[fakeCluster].Policies) != rules || caches() != first {
 		t.Error("policies of rules in force are not kept, or what was learned is not")
 	}
 	d.drained()

@@ -266,7 +266,7 @@ func TestWorkersLearnLimitsTogether(t *testing.T) {
 		for i := range c.endpoints {
 			var limits []int64
 			for _, w := range c.workers {
-				n, _ := w.vm.clusters[fakeCluster].Limits.Limit(c.Addr(i))
+				n, _ := w.vm.Clusters[fakeCluster].Limits.Limit(c.Addr(i))
 				limits = append(limits, n)
 				seen[n] = true
 			}

@@ -126,7 +126,7 @@ func TestClassesOfAllConfigurations(t *testing.T) {
 			t.Errorf("%d of class %s wait after the queue has gone", n, class)
 		}
 	}
-	if cl := d.workers[0].vm.clusters[fakeCluster]; cl.Queue.Config != nil {
+	if cl := d.workers[0].vm.Clusters[fakeCluster]; cl.Queue.Config != nil {
 		t.Error("the cluster keeps a configuration that is not in force")
 	}
 }

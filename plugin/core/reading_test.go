@@ -63,8 +63,8 @@ func TestOtherEventsAreNoFirstToken(t *testing.T) {
 	for _, event := range []string{wordEvent, "data: {\"at\":9}\n\n", "data: waiting\n\n"} {
 		c := d.client(0, streamtest.Request{Frames: []string{streamed(1)}})
 		c.Head(200, eventStream)
-		if c.Data(event); c.core.first.response.Begun != (event == wordEvent) {
-			t.Errorf("%q: begun %v", event, c.core.first.response.Begun)
+		if c.Data(event); c.core.first.Response.Begun != (event == wordEvent) {
+			t.Errorf("%q: begun %v", event, c.core.first.Response.Begun)
 		}
 		c.Data(wordEvent + stopEvent + doneEvent)
 		c.Finish()
@@ -77,7 +77,7 @@ func TestLatencyOfClustersIsThatOfTheFirstToken(t *testing.T) {
 	d := startSites(t, 1, amongConfig("cluster_metrics", `"mode":"LeastFirstTokenLatency"`))
 	d.talkAmong(createdEvent)
 	r := &recorder{}
-	for _, cl := range d.workers[0].vm.clusters {
+	for _, cl := range d.workers[0].vm.Clusters {
 		for c, p := range cl.Policies {
 			r.Policy, cl.Policies[c] = p, r
 		}
@@ -103,8 +103,8 @@ func TestInformationalResponses(t *testing.T) {
 		d := startFake(t, 1, 1, tokensConfig)
 		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
 		c.answerBegins(status, false)
-		if n := len(d.workers[0].vm.clusters[fakeCluster].Answering); n > 0 || c.core.first.response.Status != 0 {
-			t.Errorf("%s: %d are answering, status %d", status, n, c.core.first.response.Status)
+		if n := len(d.workers[0].vm.Clusters[fakeCluster].Answering); n > 0 || c.core.first.Response.Status != 0 {
+			t.Errorf("%s: %d are answering, status %d", status, n, c.core.first.Response.Status)
 		}
 		c.Head(200)
 		c.Finish()
@@ -121,12 +121,12 @@ func TestFirstEventsOfOtherAPIs(t *testing.T) {
 		d.advance(200 * time.Millisecond)
 		c.Head(200, eventStream)
 		c.Data("data: {\"state\":\"running\"}\n\n")
-		begun = c.core.first.response.Begun
+		begun = c.core.first.Response.Begun
 		if announced {
 			d.advance(5 * time.Second)
 		}
 		c.Data("data: {\"state\":\"running\"}\n\n")
-		if !c.core.first.response.Begun {
+		if !c.core.first.Response.Begun {
 			t.Error("not begun with the second event")
 		}
 		c.Data("data: {\"state\":\"over\"}\n\n")
@@ -158,7 +158,7 @@ func (d *fakeDriver) readsEnds(n int, ended bool) (read int) {
 		c := d.client(0, streamtest.Request{Frames: []string{"{}"}})
 		c.Head(200, eventStream)
 		c.Data(wordEvent)
-		if c.Data(wordEvent); !c.core.first.response.Unread {
+		if c.Data(wordEvent); !c.core.first.Response.Unread {
 			read++
 		}
 		if ended {
@@ -231,7 +231,7 @@ func TestVerdictOfContents(t *testing.T) {
 			}
 			c.Data(body[min(split, len(body))%len(body):])
 			c.response(func() { c.core.OnResponseBody(0, true) })
-			if got := c.core.first.judge.verdict(); got != want {
+			if got := c.core.first.Judge.Verdict(); got != want {
 				t.Errorf("%.40q cut at %d: verdict %d, want %d", body, split, got, want)
 			}
 			c.end()
@@ -253,7 +253,7 @@ func TestContentOfCallsThatComputeNothing(t *testing.T) {
 			c.Head(200, [2]string{"content-type", kind})
 			c.Data(body)
 			c.Finish()
-			if r := &c.core.first.response; r.Answer != nil || r.Outcome != answer.Complete {
+			if r := &c.core.first.Response; r.Answer != nil || r.Outcome != answer.Complete {
 				t.Errorf("%s %q: read %v, %s", kind, body, r.Answer != nil, answer.OutcomeNames[r.Outcome])
 			}
 		}
@@ -264,7 +264,7 @@ func TestContentOfCallsThatComputeNothing(t *testing.T) {
 		}
 	}
 	for _, e := range d.endpoints {
-		if d.workers[0].vm.clusters[fakeCluster].IsSuspect(d.now, e.Addr) {
+		if d.workers[0].vm.Clusters[fakeCluster].IsSuspect(d.now, e.Addr) {
 			t.Errorf("%s is a suspect", e.Addr)
 		}
 	}
@@ -278,7 +278,7 @@ func TestFailingStreamsTeachNoLimits(t *testing.T) {
 			`"queue":{"max_wait":"60s"},"health":{"slow_start":0,"consecutive_failures":1000}}}`)
 		d.client(0, streamtest.Request{}).Finish()
 		for range 60 {
-			n, _ := d.workers[0].vm.clusters[fakeCluster].Limits.Limit(d.Addr(0))
+			n, _ := d.workers[0].vm.Clusters[fakeCluster].Limits.Limit(d.Addr(0))
 			all = append(all, n)
 			var open []*fakeStream
 			for range max(1, n-1) {

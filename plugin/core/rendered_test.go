@@ -113,7 +113,7 @@ func TestFirstTextsThatStay(t *testing.T) {
 	for n := range 300 {
 		d.askFor("/v1/messages", strings.Replace(withFirst("a line", 1), `"m"`, fmt.Sprintf(`"m%d"`, n), 1), 4000, 0)
 	}
-	if n := len(d.workers[0].vm.prompts.Firsts); n > 64 {
+	if n := len(d.workers[0].vm.Prompts.Firsts); n > 64 {
 		t.Errorf("%d models are known", n)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/response"
 )
@@ -56,14 +57,13 @@ func TestVerdict(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := p.endedBy(c.details)
 		p.effective = fake
-		s := &basis{
-			Subject:  request.Subject{Request: &request.Request{Gateway: fake, Body: request.Body{EndedAt: p.now}}},
-			response: response.Reading{State: response.State{Status: c.status, Complete: c.complete, Reached: true}},
-		}
-		if got := s.response.Verdict(p.now, s.sentAt(), &s.Body, fake); got != c.want {
+		s := &placement.Placement{}
+		s.Request = &request.Request{Gateway: fake, Body: request.Body{EndedAt: p.now}}
+		s.Response.Status, s.Response.Complete, s.Response.Reached = c.status, c.complete, true
+		if got := s.Response.Verdict(p.now, s.SentAt(), &s.Body, fake); got != c.want {
 			t.Errorf("status %d, complete %v, %q: verdict %d, want %d", c.status, c.complete, c.details, got, c.want)
 		}
-		if s.response.Reached = false; s.response.Verdict(p.now, s.sentAt(), &s.Body, fake) != lb.Neutral {
+		if s.Response.Reached = false; s.Response.Verdict(p.now, s.SentAt(), &s.Body, fake) != lb.Neutral {
 			t.Errorf("status %d, %q: held against an endpoint that was never tried", c.status, c.details)
 		}
 	}
@@ -89,12 +89,13 @@ func TestVerdictOfImpatience(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := p.endedBy(c.details)
 		p.effective = fake
-		s := &basis{Subject: request.Subject{Request: &request.Request{Gateway: fake}}}
-		s.response.Status, s.response.Reached = c.status, true
+		s := &placement.Placement{}
+		s.Request = &request.Request{Gateway: fake}
+		s.Response.Status, s.Response.Reached = c.status, true
 		if c.sent {
 			s.Body.EndedAt = p.now
 		}
-		if got := s.response.Verdict(p.now+c.waited, s.sentAt(), &s.Body, fake); got != c.want {
+		if got := s.Response.Verdict(p.now+c.waited, s.SentAt(), &s.Body, fake); got != c.want {
 			t.Errorf("%+v: verdict %d, want %d", c, got, c.want)
 		}
 	}
@@ -138,7 +139,7 @@ func TestGoodResponsesReadNoDetails(t *testing.T) {
 // weights returns the weights of the endpoints in the worker's policy, by address.
 func (d *fakeDriver) weights() map[string]float64 {
 	out := map[string]float64{}
-	list, _ := d.workers[0].vm.clusters[fakeCluster].Health.Candidates(d.now, d.view, &health.ClusterConfig{}, 0)
+	list, _ := d.workers[0].vm.Clusters[fakeCluster].Health.Candidates(d.now, d.view, &health.ClusterConfig{}, 0)
 	candidates := list.Candidates
 	for _, c := range candidates {
 		out[c.Addr] = c.Weight

@@ -100,7 +100,7 @@ func TestShadowKeepsNoBudget(t *testing.T) {
 			t.Fatalf("refused: %+v", c.Result())
 		}
 	}
-	for _, cl := range d.workers[0].vm.clusters {
+	for _, cl := range d.workers[0].vm.Clusters {
 		if cl.Overloaded(d.now) {
 			t.Error("the cluster counts as overloaded")
 		}

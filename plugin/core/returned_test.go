@@ -59,9 +59,9 @@ func TestServedAtHomeAfterForwarding(t *testing.T) {
 		if log := us.access[len(us.access)-1]; !strings.HasPrefix(log, want) {
 			t.Errorf("access log %q, want %q", log, want)
 		}
-		prompt := away.core.first.region.promptToForward()
-		home := us.workers[0].vm.regions.Of(away.core.first.Config)
-		if there := home.Matched(us.now, &prompt); !prompt.NeedsLookup() || there[0] != 0 {
+		prompt := &away.core.first.Lease.Reservation.Plan.Prefix
+		home := us.workers[0].vm.Regions.Of(away.core.first.Config)
+		if there := home.Matched(us.now, prompt); !prompt.NeedsLookup() || there[0] != 0 {
 			t.Errorf("the other region is believed to have %d blocks of the prompt", there)
 		}
 		pass(time.Second, us, eu)

@@ -1,11 +1,10 @@
 package core
 
 import (
-	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/forward"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/request"
-	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
@@ -14,7 +13,7 @@ import (
 // SetNote sets the text for the access log. It has both choices.
 func (pl *choice) SetNote(text string) {
 	if pl.outer != nil && pl.outer.Config.AmongClusters() {
-		text = pl.outer.describe() + pl.outer.wait.text() + " " + text
+		text = pl.outer.describe() + pl.outer.Wait.Text() + " " + text
 	}
 	pl.Gateway.SetNote(text)
 }
@@ -37,9 +36,9 @@ func (pl *choice) chooseInside() host.Action {
 	pl.prepareInside()
 	came, in := pl.seen, pl.seen.inner
 	pl.inside, pl.seen = in, seen{}
-	in.Scope, in.lease.grantedAt = pl.lease.chosen, pl.lease.grantedAt
+	in.Scope, in.Lease.GrantedAt = pl.Lease.Chosen, pl.Lease.GrantedAt
 	if in.Prompt.Chain != nil {
-		in.Prompt.Chain.Planned = pl.plugin.vm.Clock()
+		in.Prompt.Chain.Planned = pl.plugin.VM.Clock()
 	}
 	return in.enterInside(&came)
 }
@@ -52,7 +51,7 @@ func (pl *choice) prepareInside() {
 		return
 	}
 	in := newChoice(pl.stream, pl, c, pl.Scope)
-	in.within = &pl.lease.addr
+	in.Within = &pl.Lease.Addr
 	in.State.TakeOver(&pl.State)
 	pl.seen.inner = in
 	b := pl.seen.body
@@ -68,7 +67,7 @@ func (pl *choice) prepareInside() {
 
 // enterInside decides inside a cluster, by what has come of the request.
 func (pl *choice) enterInside(seen *seen) host.Action {
-	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.Scope) {
+	if pl.plugin.Set != nil && pl.plugin.Set.Owns(pl.Scope) {
 		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
 	reason := pl.readingOf(seen)
@@ -92,13 +91,13 @@ func (pl *choice) readingOf(seen *seen) lb.Reason {
 }
 
 // leave has a request go on that other regions may have room for, to where that is. It reports whether it leaves.
-func (pl *choice) leave(away leaving) (a host.Action, left bool) {
+func (pl *choice) leave(away forward.Leaving) (a host.Action, left bool) {
 	switch away {
-	case toGateways:
-		pl.wait.countPlaced()
+	case forward.ToGateways:
+		pl.Wait.CountPlaced()
 		pl.decided(lb.ReasonForwarded)
 		return host.Proceed, true
-	case toServers:
+	case forward.ToServers:
 		return pl.adopt(), true
 	}
 	return host.Stop, false
@@ -106,28 +105,24 @@ func (pl *choice) leave(away leaving) (a host.Action, left bool) {
 
 // adopt has an adopted server chosen for the request, which is routed there by now.
 func (pl *choice) adopt() host.Action {
-	to := &pl.Config.Regions.Peers[pl.region.peer]
-	reason := pl.lease.reservation.reason
+	reason := pl.Lease.Reservation.Reason
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
 	}
-	in := newChoice(pl.stream, pl, pl.Config, to.Adopt)
-	pl.inside, in.within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
+	in := newChoice(pl.stream, pl, pl.Config, pl.region.Servers())
+	pl.inside, in.Within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
 	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
 	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
 	in.State.TakeOver(&pl.State)
-	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
-	in.wait.forwarded = true
-	w, of := &pl.wait, &pl.Prompt.Work
+	in.region.JoinServers(&pl.region)
+	of := &pl.Prompt.Work
 	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
-	in.wait.Since, in.wait.queued, in.wait.waited = w.Since, w.queued, w.waited
-	in.lease.grantedAt = pl.lease.grantedAt
+	in.WaitedAs(&pl.Placement)
 	if pl.Prompt.Chain != nil {
 		chain := *pl.Prompt.Chain
 		in.Prompt.Chain = &chain
 	}
 	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", pl.region.why.String()), 1)
 	return in.decide(max(pl.seen.size, pl.Body.Received), pl.seen.ended || pl.Body.EndedAt > 0, reason)
 }
 
@@ -137,16 +132,10 @@ func (pl *choice) adopt() host.Action {
 func (pl *choice) leaveAdopted() host.Action {
 	o := pl.outer
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
-	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
 	pl.end()
-	o.region.comeHome()
-	if o.lease.store == nil { // it had no plan: nothing at home was healthy
-		return o.act(o.planAnew())
-	}
-	o.enter(phaseReserving)
-	o.lease.open(o.Cluster)
-	return o.act(o.replan())
+	o.region.ComeHome()
+	return o.act(o.TakeUp(&pl.Placement))
 }
 
 // isAdopted reports whether this is the choice of an adopted server.
-func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.to != "" }
+func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.Left() }

@@ -57,7 +57,7 @@ func TestMisroutedReturnsItsLease(t *testing.T) {
 	} {
 		d := startFake(t, 1, 2, config)
 		c := d.client(0, streamtest.Request{Frames: []string{`{"model":"m","prompt":"` + "hello" + `"}`}})
-		chosen := c.core.first.lease.chosen
+		chosen := c.core.first.Lease.Chosen
 		other := d.Addr(0)
 		if other == chosen {
 			other = d.Addr(1)

@@ -129,10 +129,10 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	v := d.workers[0].vm
 	only := func() *stores.Redis {
 		t.Helper()
-		if len(v.stores.InRedis) != 1 {
-			t.Fatalf("%d stores", len(v.stores.InRedis))
+		if len(v.Stores.InRedis) != 1 {
+			t.Fatalf("%d stores", len(v.Stores.InRedis))
 		}
-		for _, sh := range v.stores.InRedis {
+		for _, sh := range v.Stores.InRedis {
 			return sh
 		}
 		return nil
@@ -150,8 +150,8 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	}
 	d.client(0, streamtest.Request{}).Finish()
 	d.advance(3 * time.Second)
-	if len(v.stores.InRedis) != 2 {
-		t.Errorf("%d stores while a request is counted in the old one, want 2", len(v.stores.InRedis))
+	if len(v.Stores.InRedis) != 2 {
+		t.Errorf("%d stores while a request is counted in the old one, want 2", len(v.Stores.InRedis))
 	}
 	kept := first.Link.(*fakeLink).kept
 	old.Finish()
@@ -166,8 +166,8 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 		t.Fatal("refused")
 	}
 	d.advance(2 * time.Second)
-	if len(v.stores.InRedis) != 0 {
-		t.Errorf("%d stores that no configuration names", len(v.stores.InRedis))
+	if len(v.Stores.InRedis) != 0 {
+		t.Errorf("%d stores that no configuration names", len(v.Stores.InRedis))
 	}
 	d.drained()
 }
@@ -186,13 +186,13 @@ func TestUnusedStoresAreDropped(t *testing.T) {
 	d.redis.fate = redisRefuses
 	old.Finish()
 	d.advance(time.Second)
-	if len(v.stores.InRedis) != 2 {
-		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.stores.InRedis))
+	if len(v.Stores.InRedis) != 2 {
+		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.Stores.InRedis))
 	}
 	d.redis.fate = redisAnswers
 	d.advance(3 * time.Second) // a heartbeat lists what there is, the next that it is gone
-	if len(v.stores.InRedis) != 1 {
-		t.Errorf("%d stores, want 1", len(v.stores.InRedis))
+	if len(v.Stores.InRedis) != 1 {
+		t.Errorf("%d stores, want 1", len(v.Stores.InRedis))
 	}
 	for addr, load := range d.redis.loads() {
 		if load.Requests != 0 {
@@ -206,8 +206,8 @@ func TestUnusedStoresAreDropped(t *testing.T) {
 	d.redis.fate = redisRefuses
 	last.Finish()
 	d.advance(stores.LeaseTTL + 2*time.Second)
-	if len(v.stores.InRedis) != 0 {
-		t.Errorf("%d stores after the time in which Redis returns their leases", len(v.stores.InRedis))
+	if len(v.Stores.InRedis) != 0 {
+		t.Errorf("%d stores after the time in which Redis returns their leases", len(v.Stores.InRedis))
 	}
 	d.redis.fate = redisAnswers
 }

@@ -3,12 +3,13 @@ package core
 import (
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/request"
+	"github.com/warmgate/warmgate/plugin/vm"
 )
 
 // Stream is one request, and its row of choices.
 type Stream struct {
 	request.Request
-	plugin *Plugin
+	plugin *vm.Plugin
 	answer host.Answer // of the plugin's own, nil for a request that is placed
 	first  *choice     // the first of its row
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/placement"
 )
 
 func TestStreams(t *testing.T) {
@@ -134,34 +135,15 @@ func (d *fakeDriver) Lose(worker int) {
 	d.workers[worker].lose()
 }
 
-// Every phase is reached, and every one but the last is left; only a request that is not counted may end.
-func TestTransitions(t *testing.T) {
-	for from, row := range transitions {
-		reached, left := from == int(phaseNew), from == int(phaseDone)
-		for to, allowed := range row {
-			reached = reached || transitions[to][from]
-			left = left || allowed
-			if allowed && phase(from) == phaseDone {
-				t.Errorf("%s follows the end", phase(to))
-			}
-			if allowed && phase(to) == phaseDone && (phase(from) == phaseLeased || phase(from) == phaseReserving) {
-				t.Errorf("a request may end while it is %s", phase(from))
-			}
-		}
-		if !reached || !left {
-			t.Errorf("%s: reached %v, left %v", phase(from), reached, left)
-		}
-	}
-}
-
 // A transition that is not in the table is logged, and made all the same.
 func TestTransitionThatIsMissing(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
 	s := NewStream(d.workers[0].current, 7, &fakeStream{process: d.fakeProcess}).first
-	s.phase = phaseDone
-	s.enter(phaseLeased)
-	if line := d.log[len(d.log)-1]; s.phase != phaseLeased || line != "2 a request in phase done enters leased" {
-		t.Errorf("phase %s, the log has %q", s.phase, line)
+	s.Phase = placement.PhaseDone
+	s.Enter(placement.PhaseLeased)
+	line := d.log[len(d.log)-1]
+	if s.Phase != placement.PhaseLeased || line != "2 a request in phase done enters leased" {
+		t.Errorf("phase %s, the log has %q", s.Phase, line)
 	}
 	d.log = nil
 }

@@ -143,7 +143,7 @@ func TestEstimatesOfTenants(t *testing.T) {
 	}
 	for _, s := range []*sender{long, short} {
 		want := int64(promptTokens + s.output)
-		if got := d.client(0, s.request()).core.first.lease.tokens; got < want*9/10 || got > want*11/10 {
+		if got := d.client(0, s.request()).core.first.Lease.Tokens; got < want*9/10 || got > want*11/10 {
 			t.Errorf("a request of %q is estimated at %d tokens, its answers had %d", s.tenant, got, want)
 		}
 	}
@@ -178,9 +178,9 @@ func TestServedTokens(t *testing.T) {
 			for _, part := range c.parts {
 				waits.Data(part)
 			}
-			waits.core.first.response.Complete = true
+			waits.core.first.Response.Complete = true
 			waits.in(func() {
-				if got := waits.core.first.wait.servedTokens(); got != c.want {
+				if got := waits.core.first.Wait.ServedTokens(); got != c.want {
 					t.Errorf("%d tokens, want %d", got, c.want)
 				}
 			})

@@ -54,7 +54,7 @@ func TestStalledUploads(t *testing.T) {
 			c.Head(200)
 			c.Finish()
 			d.drained()
-			b := d.workers[0].vm.bodies
+			b := d.workers[0].vm.Bodies
 			if waiting, _ := b.Open(); b.Kept != 0 || b.Held != 0 || waiting != 0 {
 				t.Errorf("%d bytes are kept, %d held, %d requests wait", b.Kept, b.Held, waiting)
 			}

@@ -16,12 +16,12 @@ func TestPlanOfAWaitingRequest(t *testing.T) {
 	d, _ := startQueue(t, 1, 1, queueConfig(twoClasses+`,"order":"strict","aging":"5s","skip":3,"patience":"1s",`+
 		`"max_length":100,"tenant_header":"x-tenant","tenant_max_share":0.25`))
 	for _, name := range []string{"a", "b", ""} {
-		d.workers[0].vm.waiters.Tenants.Answered(d.now, learned.TenantName(name))
+		d.workers[0].vm.Waiters.Tenants.Answered(d.now, learned.TenantName(name))
 	}
 	plan := func(headers ...[2]string) lb.Wait {
 		c := d.client(0, streamtest.Request{Headers: headers})
 		d.wantWaiting(c)
-		return c.core.first.lease.reservation.plan.Wait
+		return c.core.first.Lease.Reservation.Plan.Wait
 	}
 	w := plan([2]string{"x-class", "interactive"}, [2]string{"x-tenant", "a"})
 	want := lb.Wait{
@@ -109,7 +109,7 @@ func TestCapsAreShared(t *testing.T) {
 		d, _ := startQueue(t, 1, 1, config)
 		c := d.client(0, streamtest.Request{})
 		d.wantWaiting(c)
-		return c.core.first.lease.reservation.plan.Wait.Limits
+		return c.core.first.Lease.Reservation.Plan.Wait.Limits
 	}
 	base := digest(queueConfig(""))
 	if got := digest(queueConfig(`"aging":"1s"`, `"shadow":false`)); got != base {

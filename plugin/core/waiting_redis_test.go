@@ -135,7 +135,7 @@ func TestStrangeMessages(t *testing.T) {
 	r := d.client(0, streamtest.Request{})
 	w := d.workers[0]
 	var owner uint64
-	for _, s := range w.vm.stores.InRedis {
+	for _, s := range w.vm.Stores.InRedis {
 		owner = s.Owner
 	}
 	prefix := make([]byte, 8)

@@ -60,11 +60,11 @@ func (d *fakeDriver) wantWaiting(clients ...*fakeStream) {
 func (d *fakeDriver) wantNoneWaits() {
 	d.t.Helper()
 	for i, w := range d.workers {
-		if r := w.vm.waiters; len(r.Held) != 0 || r.Bytes != 0 {
+		if r := w.vm.Waiters; len(r.Held) != 0 || r.Bytes != 0 {
 			d.t.Errorf("worker %d: %d requests wait, with %d bytes", i, len(r.Held), r.Bytes)
 		}
-		for _, cl := range w.vm.clusters {
-			if n := w.vm.stores.Local.Queue(d.now, cl.Name).Waiting; n != 0 || cl.Waiting != 0 {
+		for _, cl := range w.vm.Clusters {
+			if n := w.vm.Stores.Local.Queue(d.now, cl.Name).Waiting; n != 0 || cl.Waiting != 0 {
 				d.t.Errorf("worker %d: %d requests are in the queue, and %d of its own", i, n, cl.Waiting)
 			}
 		}
@@ -288,7 +288,7 @@ func TestFullQueue(t *testing.T) {
 func TestBytesOfWaitingRequests(t *testing.T) {
 	d, busy := startQueue(t, 2, 2, queueConfig(`"max_bytes":"4MiB"`))
 	d.advance(2 * time.Second)
-	if n := d.workers[0].vm.waiters.Owners; n != 2 {
+	if n := d.workers[0].vm.Waiters.Owners; n != 2 {
 		t.Fatalf("%d owners", n)
 	}
 	announces := streamtest.Request{Headers: [][2]string{{"content-length", "9999999999"}}, Unended: true}

@@ -18,7 +18,7 @@ func TestUnseenPicture(t *testing.T) {
 	} {
 		c := d.client(0, streamtest.Request{Frames: []string{begin + strings.Repeat("x", 100_000)}, Unended: true})
 		c.Send(strings.Repeat("x", 2_000_000), true)
-		if n := c.core.first.lease.reservation.plan.Prefix.Bytes; n > most || n < most*9/10 && most > 1000 {
+		if n := c.core.first.Lease.Reservation.Plan.Prefix.Bytes; n > most || n < most*9/10 && most > 1000 {
 			t.Errorf("%s: the prompt has %d bytes, want %d at most", begin, n, most)
 		}
 		c.Finish()

@@ -12,12 +12,13 @@ type Bodies struct {
 	prompts *Prompts                // whose secrets are in the names of prompts
 	reading map[*Body]time.Duration // those that requests are held for, and until when
 	partial map[*Work]bodyProgress  // those whose leases count what has come of them
-	Kept    int                     // bytes in memory of those that are read on: see longBody
+	Kept    int                     // bytes in memory of those that are read on, as their parts come
 	Held    int                     // bytes that the gateway holds of them
 	Stale   bool                    // the gateway does not show the latest part of a body that it holds
 }
 
-// BodyUser is who waits for more of the body of a request: the request, or a choice for it.
+// BodyUser is who waits for more of the body of a request: the request, or a choice for it. Its methods run in the
+// context of the request.
 type BodyUser interface {
 	BodyTimeout() // nothing has come in time
 	Recovered()   // BodyTimeout has panicked
@@ -42,7 +43,7 @@ func (b *Body) Track(w *Work, user BodyUser) {
 	b.all.partial[w] = bodyProgress{b, user, b.all.Clock(), b.Received}
 }
 
-// Forget ends that.
+// Forget ends what Track has begun.
 func (b *Body) Forget(w *Work) { delete(b.all.partial, w) }
 
 // Open returns how many requests are held for their bodies, and how many leases count what has come of them.

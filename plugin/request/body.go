@@ -66,17 +66,17 @@ func (b *Body) Arrived(now time.Duration, end bool) {
 	}
 }
 
-// Await has the body come, by a plan: see Read.
+// Await has the gateway hold the body, and what comes of it read by the plan: see Read.
 func (b *Body) Await(p BodyPlan) {
 	b.Plan = p
 	b.from.HoldBody(p.most)
 	b.Hold(p.timeout)
 }
 
-// Hold has the user told if the request is held for longer.
+// Hold has BodyUser.BodyTimeout called if the request is held for longer, counted from now.
 func (b *Body) Hold(most time.Duration) { b.all.reading[b] = b.all.GW.Now() + most }
 
-// Release ends that.
+// Release ends what Hold has begun.
 func (b *Body) Release() { delete(b.all.reading, b) }
 
 // Read reads more of a body that the request waits for: size bytes in all while it is held, else size more. Until that
@@ -114,7 +114,8 @@ func (b *Body) StopReading() {
 	}
 }
 
-// Take sets what is known of the body, of which size bytes have come.
+// Take sets the text of the body, of which size bytes have come, and how much of it that is. Unless the body is long,
+// the text is lent until the gateway is called again.
 func (b *Body) Take(r *Content, size int, end bool) {
 	l := b.long
 	switch {
@@ -137,7 +138,7 @@ func (b *Body) Take(r *Content, size int, end bool) {
 	r.Text, r.whole = l.Body()
 }
 
-// ReadMembers reads the members of the body, of which size bytes have come.
+// ReadMembers reads the members of the body in the text that Take has set; size is that of the body, in bytes.
 func (b *Body) ReadMembers(r *Content, size int, end bool) {
 	b.parse(r)
 	r.parts.InPath(prompt.IsolatingPath(b.traits.Path))

@@ -10,8 +10,8 @@ import (
 // Chain is what prefix_cache knows of a request's prompt.
 type Chain struct {
 	Blocks   []prompt.Block
-	Length   int // of the prompt, in bytes as the blocks' ends
-	Planned  time.Duration
+	Length   int           // of the prompt, in bytes as the blocks' ends
+	Planned  time.Duration // since when an endpoint could have had it
 	shape    prompt.API
 	Uncached bool    // the endpoint does not read its cache for it
 	whole    bool    // all of the prompt was seen

@@ -11,12 +11,12 @@ import (
 // Metrics is what a request has to do with the metrics of engines: it needs them, is counted at an endpoint until a
 // sample shows it, and may bring a load report back.
 type Metrics struct {
-	Request     engines.Request
-	Waiter      engines.Waiter // for lists of models
-	Model       string         // that the request is for, "" where that does not matter
-	Adapter     uint64         // that it is counted for at the chosen endpoint, 0 for none
-	readsReport bool           // a load report in the response is read
-	hidesReport bool           // and removed: the client has not requested it
+	Request     engines.Request // as those see it
+	Waiter      engines.Waiter  // for lists of models
+	Model       string          // that the request is for, "" where that does not matter
+	Adapter     uint64          // that it is counted for at the chosen endpoint, 0 for none
+	readsReport bool            // a load report in the response is read
+	hidesReport bool            // and removed: the client has not requested it
 }
 
 // WantReport requests a load report from the endpoint that serves the request, unless the client does. Without a

@@ -15,8 +15,8 @@ import (
 // A body that is not read to its end matches no prompt: another model or salt may be behind what was read.
 
 const (
-	// HoldBytes is how much of a body is held and read at once. What is longer is read on, also if max_inspect_bytes is
-	// more.
+	// HoldBytes is how many bytes of a body are held and read at once. What is longer is read on, also if
+	// max_inspect_bytes is more.
 	HoldBytes = 256 << 10
 	// partBytes is how much is read of a body in one call.
 	partBytes = 64 << 10
@@ -24,7 +24,8 @@ const (
 	// it may take in all: a model server cannot begin before it has all of it.
 	maxPause   = time.Second
 	maxReading = 30 * time.Second
-	// MaxKept bounds what a VM keeps of all bodies that are read on, maxHeld what the gateway holds of them for the VM.
+	// MaxKept bounds the bytes that a VM keeps of all bodies that are read on, MaxHeld those that the gateway holds of
+	// them for the VM.
 	MaxKept = 8 << 20
 	MaxHeld = 128 << 20
 	// maxPrompt is how much is kept of the prompt in a body that is read on, where max_inspect_bytes is more: no chain

@@ -18,7 +18,7 @@ import (
 type Facts struct {
 	of      *Subject
 	inPath  uint64 // digest of the name of its model, where the path has that, 0 where it has not
-	Model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
+	Model   uint64 // digest of its model's name, where only that is read of a body, else 0
 	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
 	refusal []byte // the beginning of the answer, if that is one
 	refused bool   // the endpoint does not have the model, or not with such a context

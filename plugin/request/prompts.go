@@ -13,9 +13,9 @@ const maxChainers = 256
 type Prompts struct {
 	ProcessSecret [16]byte // of all VMs of this process
 	chainers      map[chainConfig]*prompt.Chainer
-	Models        learned.Models
-	Firsts        learned.Firsts
-	errors        learned.MatchErrors
+	Models        learned.Models      // how long prompts and answers are
+	Firsts        learned.Firsts      // how prompts begin
+	errors        learned.MatchErrors // how well expectations are met
 }
 
 // chainConfig is what prompts are cut by.

@@ -16,7 +16,7 @@ import (
 type Session struct {
 	Key    uint64 // digest of its key, 0 for none
 	Next   int    // number of the first source that was not looked at
-	Result string // what has become of the request: see sessionPlaced
+	Result string // what has become of the request: AtHome, Displaced or NoSession, "" before
 }
 
 // Find looks for the key of the session of a request, in the order of the configuration's sources, up to the first one

@@ -81,7 +81,7 @@ func (t *Traits) Header(name string) (value string) {
 }
 
 // Value returns the value of a header, "" if it has no name; those of one that is there several times are joined. Other
-// than with header, a header without a value is like none.
+// than with Header, a header without a value is like none.
 func (t *Traits) Value(name string) (value string) {
 	found := false
 	for _, h := range t.Headers {

@@ -15,7 +15,7 @@ import (
 
 const (
 	// OpenTokens is what a request counts for until the end of its body has come, if nothing of it was read or nothing
-	// more has come for stallTime. It is not 0, so that several that come at once are sent to different endpoints.
+	// more has come for a second. It is not 0, so that several that come at once are sent to different endpoints.
 	OpenTokens = 1
 	stallTime  = time.Second
 )
@@ -25,7 +25,7 @@ type Work struct {
 	Model    learned.Key
 	typical  learned.Typical // of such requests, at the time of the estimate
 	Info     prompt.Info
-	Seen     int           // bytes of the body that info is of, 0 when nothing of it could be read
+	Seen     int           // bytes of the body that Info is of, 0 when nothing of it could be read
 	media    learned.Media // images, sounds and files of the prompt, as far as it was cut into blocks
 	Text     int           // bytes of the prompt's text, 0 if that is not known, or not all of it was seen
 	Output   int64         // tokens that remain in flight once the first byte is there

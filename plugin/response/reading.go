@@ -39,17 +39,17 @@ var lineTypes = []string{
 
 // State is what has come of the response to a request.
 type State struct {
-	Reached  bool          // an endpoint was tried: the response is not the gateway's alone
 	Status   int           // 0 before it
-	Begun    bool          // nothing of the prompt is left to compute: see hasBegun
-	BegunAt  time.Duration // when that was, 0 where it does not matter
-	asked    time.Duration // the latest tick when all of the request was sent, 0 before
-	answered time.Duration // that when it had begun, without a look at the clock
+	Reached  bool          // an endpoint was tried: the response is not the gateway's alone
+	Begun    bool          // nothing of the prompt is left to compute
 	Streamed bool          // it has begun before its end: it is a stream
-	Bytes    int           // of the body so far
-	TTFT     time.Duration // from the plan to the first token, for prefix_cache
 	Complete bool          // all of it has passed
 	Encoded  bool          // it is compressed
+	BegunAt  time.Duration // when nothing of the prompt was left to compute, 0 where it does not matter
+	asked    time.Duration // the latest tick when all of the request was sent, 0 before
+	answered time.Duration // that when it had begun, without a look at the clock
+	TTFT     time.Duration // from the plan to the first token, for prefix_cache
+	Bytes    int           // of the body so far
 	Parts    int64         // of the body that have passed
 	Answer   *answer.Reader
 	Outcome  answer.Outcome // by its content, once it is over
@@ -68,7 +68,7 @@ type Reading struct {
 	lines   bool          // it comes by lines, by its headers
 	text    bool          // it is a text that is not compressed, and no stream
 	reads   bool          // the parts to come are read
-	Unread  bool          // some parts were not
+	Unread  bool          // some parts were not read
 }
 
 // Use is what an answer is read for.

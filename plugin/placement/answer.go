@@ -1,0 +1,232 @@
+package placement
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/lb/push"
+	"github.com/warmgate/warmgate/plugin/response"
+)
+
+// Begin is called once for a request that is counted, with the headers of its response, and end when that has no body.
+func (s *Serving) Begin(headers [][2]string, end bool) {
+	pl := s.Of
+	s.followServed()
+	pl.charge.restrict(headers)
+	status := pl.Response.Status
+	if pl.Phase == PhaseLeased && status > 0 && status < 400 && !pl.Idle() { // still leased: not misrouted
+		pl.Lease.trackResponse(true)
+	}
+	s.readAs(headers, end)
+}
+
+// readAs has the body of the response read as what the request and its headers say; end: it has none.
+func (s *Serving) readAs(headers [][2]string, end bool) {
+	pl := s.Of
+	r, l := &pl.Response, &pl.Lease
+	r.Use = response.Use{
+		Addr: l.Addr, PlacedAt: pl.placedAt(), Requested: pl.Prompt.Work.Streamed, Exact: pl.Config.AmongClusters(),
+	}
+	if r.Status < 200 || r.Status >= 300 || pl.Idle() { // of that, no answer says anything
+		return
+	}
+	r.Usage = s.ReadsUsage()
+	if r.Status == 200 && pl.Computes() && pl.Traits.Value(":method") == "POST" { // what is stored may be a page
+		r.API = answer.APIOf(pl.Traits.Path)
+	}
+	r.Begin(headers, end)
+}
+
+// ReadReport takes over the load report of the response, which is that of who serves the request.
+func (s *Serving) ReadReport() {
+	pl := s.Of
+	report, addr := pl.Metrics.TakeReport(pl.Gateway), pl.Lease.Addr
+	if report == "" {
+		return
+	}
+	if addr == "" { // the gateway has chosen
+		addr = pl.Gateway.ServedBy()
+	}
+	if addr != "" {
+		pl.Shared.Scraping.AddReport(pl.Lease.Now(), pl.Config, pl.Cluster.Name, addr, report)
+	}
+}
+
+// LeasedHeaders reads the headers of the response to a request that is counted, and takes over its status.
+func (s *Serving) LeasedHeaders() [][2]string {
+	pl := s.Of
+	if pl.Phase != PhaseLeased {
+		return nil
+	}
+	headers := pl.Gateway.ResponseHeaders()
+	for _, h := range headers {
+		if h[0] == ":status" {
+			pl.Response.Status, _ = strconv.Atoi(h[1])
+		}
+	}
+	return headers
+}
+
+// IsInformational reports whether a status is one that is followed by the response itself, such as early hints.
+func IsInformational(status int) bool { return status >= 100 && status < 200 && status != 101 }
+
+// AnswerGoesOn is called for every part of the response's body: size bytes.
+func (s *Serving) AnswerGoesOn(size int, end bool) {
+	pl := s.Of
+	r := &pl.Response
+	r.Complete = r.Complete || end
+	s.readBegin(size)
+	if size > 0 && r.Retry != nil {
+		pl.charge.readRetry(size)
+	}
+	if at, begins := r.GoOn(size, end, pl.Phase == PhaseLeased); begins && r.Streamed {
+		s.firstToken(at)
+	}
+}
+
+// ReadsBegin reports whether more of the beginning of the answer is to be read.
+func (s *Serving) ReadsBegin() bool {
+	pl := s.Of
+	return pl.State.Makes || pl.Phase == PhaseLeased && pl.Facts.ReadsRefusal(pl.Response.Status)
+}
+
+// readBegin takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
+func (s *Serving) readBegin(size int) {
+	pl := s.Of
+	l, status := &pl.Lease, pl.Response.Status
+	if pl.Phase != PhaseLeased {
+		return
+	}
+	pl.Facts.ReadRefusal(size, status)
+	if status < 200 || status >= 300 {
+		return
+	}
+	for _, made := range pl.State.Learn(size) {
+		plan := lb.Plan{Scope: l.Reservation.Plan.Scope, Prefix: made}
+		l.store.RecordPrompt(l.Now(), l.Reservation.id, &plan, l.Addr)
+	}
+}
+
+// ReadsUsage reports whether the usage in the response matters.
+func (s *Serving) ReadsUsage() bool {
+	pl := s.Of
+	r := &pl.Response
+	return pl.Phase == PhaseLeased && r.Status >= 200 && r.Status < 300 && !r.Encoded &&
+		(pl.Prompt.Work.Sampled || pl.Prompt.Chain.HasBlocks() || pl.Lease.Budget.Target.Addr != "" ||
+			pl.Wait.sharesTokens() || pl.What == prompt.Quiet)
+}
+
+// learnUsage has the usage in the response correct what the request was charged, and show in the outcome.
+func (s *Serving) learnUsage(now time.Duration, o *lb.Outcome) {
+	pl := s.Of
+	r := &pl.Response
+	if !s.ReadsUsage() {
+		return
+	}
+	used, known := pl.Prompt.LearnUsage(now, r.Answer, r.Complete, pl.Lease.Addr == pl.Lease.Chosen, o)
+	if !known {
+		return
+	}
+	pl.Lease.used(used)
+	if pl.Prompt.Chain.HasBlocks() {
+		pl.Cluster.Prompts.UsedBy(pl.user, pl.Config)
+	}
+}
+
+// firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
+// one piece has no such moment.
+func (s *Serving) firstToken(at time.Duration) {
+	pl := s.Of
+	if a := pl.Response.Answer; a == nil || !a.Vain() {
+		s.measurePush(at, true)
+	}
+	if pl.Lease.Tokens > pl.Prompt.Work.Output {
+		pl.Lease.amend("", pl.Prompt.Work.Output)
+	}
+	if pl.Prompt.Chain != nil {
+		pl.Response.TTFT = max(1, at-pl.Prompt.Chain.Planned) // 0 within one tick, but known
+	}
+}
+
+// Measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
+// not its end. Times are those of ticks, so only their averages mean something.
+func (s *Serving) Measure(now time.Duration, o *lb.Outcome) {
+	pl := s.Of
+	l := &pl.Lease
+	if pl.Prompt.Chain == nil || l.Addr != l.Chosen || pl.Config.Shadow {
+		return
+	}
+	o.CountedTokens = l.Reservation.Plan.AddedTokens(l.Reservation.Grant.Cached)
+	if pl.Response.TTFT > 0 {
+		o.TTFT, o.Duration = pl.Response.TTFT, now-pl.Prompt.Chain.Planned
+	}
+}
+
+// measurePush has an answer show how many requests the endpoint runs without a queue: when it has begun, if it is
+// streamed, and when it has ended.
+func (s *Serving) measurePush(at time.Duration, begun bool) {
+	pl := s.Of
+	l := &pl.Lease
+	if pl.Config.Push != push.Pending || !pl.Computes() || l.Addr != l.Chosen || pl.Config.Shadow ||
+		pl.Response.Status >= 300 {
+		return
+	}
+	pl.Cluster.Limits.Observe(at, push.Answer{
+		Addr: l.Addr, PlacedAt: pl.placedAt(), Inflight: l.Load,
+		Begun: begun, Streamed: pl.Response.Streamed && !begun, Bytes: pl.Response.Bytes,
+	})
+}
+
+// expectMetrics notes the answer: a page of metrics that never shows it stands still.
+func (s *Serving) expectMetrics(now time.Duration) {
+	pl := s.Of
+	l := &pl.Lease
+	if !pl.Cluster.Metrics.Needed() || pl.Config.Shadow {
+		return
+	}
+	if pl.Computes() && l.Addr == l.Chosen && pl.Response.Status < 300 {
+		pl.Cluster.Engines.AddAnswer(now, l.Addr, pl.placedAt())
+	}
+}
+
+// End is called when a request is over.
+func (s *Serving) End() {
+	pl := s.Of
+	if pl.Phase == PhaseLeased && pl.Response.Status == 0 {
+		served := s.server()
+		pl.Response.Reached = served != ""
+		s.misrouted(served)
+	}
+	if pl.Phase == PhaseLeased {
+		s.judge(pl.Shared.Clock())
+	}
+	pl.Enter(PhaseDone)
+}
+
+// judge releases the lease of a request that is over, and has its end show what it may.
+func (s *Serving) judge(now time.Duration) {
+	pl := s.Of
+	outcome := lb.Outcome{}
+	s.learnUsage(now, &outcome)
+	verdict := pl.Judge.judged()
+	pl.Judge.learnCall(now, verdict)
+	pl.Judge.measureCluster(&outcome, verdict)
+	if verdict == lb.Success {
+		pl.Wait.answered(now)
+		s.Measure(now, &outcome)
+		s.measurePush(now, false)
+		s.expectMetrics(now)
+	}
+	pl.Wait.answerEnded(now, verdict)
+	pl.charge.endCharges()
+	if pl.State.LosesPrompt(verdict, pl.Lease.Reservation.Grant.Cached, pl.Response.Status) {
+		pl.Lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
+	}
+	pl.Wait.noteServed()
+	pl.Release()
+	pl.Judge.completeOutcome(now, verdict, &outcome)
+	pl.policy.Observe(now, outcome)
+}

@@ -1,0 +1,135 @@
+package placement
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/plugin/ratelimit"
+	"github.com/warmgate/warmgate/plugin/stats"
+)
+
+// A charge is corrected by what the answer says was used, and by what the target says is left of its own limits.
+//
+// Where tenants have budgets (lb_config.tenants), a request is counted twice: at its tenant first, in a scope of its
+// own, and then at a target. So who is over a budget is refused before anyone else could notice.
+
+// charging is what a request is charged at its target and its tenant, and what it is given back.
+type charging struct{ of *basis }
+
+// endCharges ends the charges of a request that is over. Without usage the estimate stays, unless no model can have
+// worked on the request.
+func (ch *charging) endCharges() {
+	of := ch.of
+	b := &of.Lease.Budget
+	if b.Target.Addr == "" {
+		return
+	}
+	if !b.known {
+		if unserved, unseen := of.Response.Unserved(of.Gateway); unserved {
+			of.Lease.dropCharges(unseen)
+			return
+		}
+	}
+	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.Target.Addr)
+	of.Shared.Stats.CountIf(name, uint64(b.Target.Tokens))
+	b.Target, b.tenant.charge = charge{}, charge{}
+}
+
+// restrict has what the target says of its limits in the headers of an answer shrink its budget for all gateways. What
+// shrinks nothing is not reported: as long as a server has half of a limit left, its budget is not what runs out.
+//
+// Some servers say in the body of a 429 when to try again. It closes for the moment until that has come.
+func (ch *charging) restrict(headers [][2]string) {
+	of := ch.of
+	c := &of.Lease.Budget.Target
+	if c.Addr == "" || !of.Response.Reached {
+		return
+	}
+	r, says, silent := ratelimit.Read(of.Response.Status, headers, of.Shared.GW.Wall)
+	if silent {
+		of.Response.Retry = make([]byte, 0, maxRetryBody)
+	}
+	if !says {
+		return
+	}
+	limits := limitsOf(&of.Lease.Reservation.Plan, c.Addr)
+	if r.Tokens > 0 && 2*r.Tokens >= limits.Tokens {
+		r.Tokens = -1
+	}
+	if r.Requests > 0 && 2*r.Requests >= limits.Requests {
+		r.Requests = -1
+	}
+	by := "requests"
+	switch {
+	case r.RetryAfter > 0:
+		by = "retry_after"
+	case r.Tokens >= 0:
+		by = "tokens"
+	case r.Requests < 0:
+		return
+	}
+	of.Lease.store.Restrict(of.Lease.Now(), c.scope, c.Addr, r)
+	of.Shared.Stats.CountIf(statname.With(stats.Restricted,
+		"cluster", of.Cluster.Name, "endpoint", c.Addr, "reason", by), 1)
+}
+
+// maxRetryBody is how much of the body of a refusal is read.
+const maxRetryBody = 4 << 10
+
+// readRetry looks for the time to try again in the part of the body of a refusal that is passing.
+func (ch *charging) readRetry(size int) {
+	of := ch.of
+	r, c := &of.Response, &of.Lease.Budget.Target
+	r.Retry = append(r.Retry, of.Gateway.ResponseBody(0, min(size, cap(r.Retry)-len(r.Retry)))...)
+	after, ok := ratelimit.RetryDelay(r.Retry)
+	if ok && c.Addr != "" {
+		of.Lease.store.Restrict(of.Lease.Now(), c.scope, c.Addr,
+			budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: after})
+	}
+	if ok || len(r.Retry) == cap(r.Retry) {
+		r.Retry = nil
+	}
+}
+
+// limitsOf returns the limits of a candidate.
+func limitsOf(p *lb.Plan, addr string) budget.Limits {
+	for i := range p.Candidates {
+		if p.Candidates[i].Addr == addr {
+			return p.Budget.Limits[i]
+		}
+	}
+	return budget.Limits{}
+}
+
+// isBudget reports whether the reason is that of a request which a budget has no room for.
+func isBudget(why lb.Reason) bool {
+	return why == lb.ReasonOverBudget || why == lb.ReasonTenantOverBudget
+}
+
+// limitHeaders returns what a client is told of the budget that is likely to have room for its request first, as
+// OpenAI's API tells it, and the exact time to wait, as OpenAI's clients read it.
+func (ch *charging) limitHeaders(why lb.Reason, wait time.Duration) [][2]string {
+	of := ch.of
+	plan, grant := &of.Lease.Reservation.Plan, &of.Lease.Reservation.Grant
+	if why == lb.ReasonTenantOverBudget {
+		plan, grant = of.Lease.Budget.tenant.plan, &of.Lease.Budget.tenant.Grant
+	}
+	limits := plan.Budget.Limits[grant.Index]
+	headers := [][2]string{{"retry-after-ms", strconv.FormatInt(wait.Milliseconds(), 10)}}
+	add := func(of string, limit, left float64) {
+		if limit == 0 {
+			return
+		}
+		headers = append(headers, [2]string{"x-ratelimit-limit-" + of, strconv.FormatInt(int64(limit), 10)})
+		if left >= 0 { // else the store could not say
+			headers = append(headers, [2]string{"x-ratelimit-remaining-" + of, strconv.FormatInt(int64(left), 10)})
+		}
+		headers = append(headers, [2]string{"x-ratelimit-reset-" + of, wait.String()})
+	}
+	add("tokens", limits.Tokens, grant.Left.Tokens)
+	add("requests", limits.Requests, grant.Left.Requests)
+	return headers
+}

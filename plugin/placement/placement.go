@@ -1,0 +1,139 @@
+package placement
+
+import (
+	"errors"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
+	"github.com/warmgate/warmgate/plugin/parts"
+	"github.com/warmgate/warmgate/plugin/request"
+)
+
+// Placement is one choice from plan to outcome: plan, reservation, lease, outcome. Its steps return what has come of
+// them; what that means for the request is its driver's business.
+type Placement struct {
+	basis
+	driver Driver
+	Wait   waiting  // in the queue of the cluster
+	charge charging // what it is charged
+	Judge  judging  // what its end means for who has served it
+}
+
+// Start begins the placement of a request, which its driver acts on.
+func (pl *Placement) Start(of *parts.Shared, r *request.Request, user clusters.PromptUser, d Driver) {
+	pl.Shared, pl.user, pl.driver, pl.Wait.Request = of, user, d, d
+	pl.Subject.Init(r, of.Env, of.Clusters, of.Prompts)
+	pl.Lease.Env, pl.Response.From, pl.Response.Env = of.Env, r.Gateway, of.Env
+	pl.Wait.of, pl.charge.of, pl.Judge.of = &pl.basis, &pl.basis, &pl.basis
+}
+
+// Begin plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
+// endpoint is chosen.
+func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
+	v := pl.Shared
+	now := v.Clock()
+	view := v.Views.Of(now, pl.Scope, pl.Config)
+	if view == nil {
+		return Result{Step: Left, Why: lb.ReasonNoEndpoints}
+	}
+	if !pl.Config.AmongClusters() && v.GW.HasSubsets(pl.Scope, pl.Config) {
+		return Result{Step: Left, Why: lb.ReasonSubset}
+	}
+	if pl.Config.AmongClusters() && !pl.NeedsOwnBody() {
+		reason = lb.ReasonChosen
+	}
+	var err error
+	switch pl.Cluster, pl.policy, err = v.Clusters.Get(now, pl.Scope, pl.Config); {
+	case errors.Is(err, clusters.ErrTooMany):
+		return Result{Step: Left, Why: lb.ReasonStoreError}
+	case err != nil:
+		return Result{Step: Left, Why: lb.ReasonConfigInvalid}
+	}
+	pl.Cluster.Views[view.ListID] = view
+	pl.Response.Cluster = pl.Cluster
+	pl.Metrics.Request.Context = pl.Context
+	v.Scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
+	v.Lists.NeededBy(pl.Cluster.Metrics, pl.Config)
+	r := lb.Request{
+		Random: v.GW.Random(), Model: pl.Metrics.Model, Session: pl.Session.Key, Idle: pl.Idle(),
+	}
+	switch {
+	case !pl.Computes():
+	case pl.Config.Unit == lb.Tokens:
+		pl.Prompt.EstimateWork(&r, size, ended)
+	case pl.Cluster.Tokens:
+		pl.Prompt.AssumeTypical(&r)
+	}
+	pl.Facts.Put(&r, size)
+	pl.Lease.Reservation = reservation{Request: r, Reason: reason}
+	if pl.awaitsLists() {
+		pl.Enter(PhaseListing)
+		return Result{Step: Waits}
+	}
+	return pl.place(view)
+}
+
+// place plans and reserves for a request of which all is known that will be.
+func (pl *Placement) place(view *lb.View) Result {
+	now := pl.Shared.Clock()
+	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
+		if why == lb.ReasonNoMetrics {
+			pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
+		}
+		return Result{Step: NoPlan, Why: why}
+	}
+	pl.Prompt.Work.Output = pl.Lease.Reservation.Request.OutputTokens
+	return pl.reserve()
+}
+
+// makePlan has the policy plan the request. It returns ReasonChosen, or why there is no plan.
+func (pl *Placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
+	r := &pl.Lease.Reservation
+	r.view = view
+	plan, why := pl.policy.Plan(now, &r.Request, view)
+	if why == lb.ReasonNoHealthyEndpoint {
+		why = pl.noneHealthy()
+	}
+	if why != lb.ReasonChosen {
+		return why
+	}
+	if pl.Prompt.Work.Open && pl.Prompt.Work.Seen == 0 {
+		plan.Tokens = request.OpenTokens
+	}
+	if !pl.Computes() {
+		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
+	}
+	if pl.Prompt.Chain != nil {
+		pl.Cluster.Prompts.View = view
+	}
+	pl.State.Plan(now, pl.Shared.Stores, &plan)
+	r.Plan = plan
+	pl.Lease.plannedAt = now
+	return lb.ReasonChosen
+}
+
+// noneHealthy returns the reason for a request for which there is nothing healthy to choose.
+func (b *basis) noneHealthy() lb.Reason {
+	if b.Config.AmongClusters() {
+		return lb.ReasonNoClusterAvailable
+	}
+	return lb.ReasonNoHealthyEndpoint
+}
+
+// LeaveUnplanned leaves a request to the gateway for which there is no plan.
+func (pl *Placement) LeaveUnplanned(why lb.Reason) Result {
+	if pl.Phase == PhaseReserving {
+		pl.closeLease()
+	}
+	return Result{Step: Left, Why: why}
+}
+
+// Gone has the request take no part any more in what others wait for.
+func (pl *Placement) Gone() {
+	pl.Shared.Lists.Left(&pl.Metrics.Waiter)
+	if a := &pl.Wait.attempt; a.open {
+		pl.Cluster.Retries.End(a.id)
+	}
+	pl.Metrics.Gone(pl.Cluster, pl.Lease.Chosen)
+}

@@ -1,0 +1,219 @@
+package placement
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// This file is how a placement comes to its lease, and how it gives it back.
+
+// timedEvery is how many reservations there are for each one whose duration is measured.
+const timedEvery = 16
+
+// reserve has the request counted at its tenant, before the store chooses an endpoint.
+func (pl *Placement) reserve() Result {
+	v, l := pl.Shared, &pl.Lease
+	l.store, l.Redis = v.Stores.Of(pl.Config)
+	now := l.Now()
+	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() {
+		now = v.ReadClock()
+		pl.Wait.usesQueue()
+		if why := pl.Wait.prepare(now); why != lb.ReasonChosen {
+			pl.Enter(PhaseUncounted)
+			return Result{Step: Refused, Why: why}
+		}
+	}
+	pl.Enter(PhaseReserving)
+	l.open(pl.Cluster)
+	return pl.reserveTenant(now)
+}
+
+// ask has the store of the lease answer the claim, under its id, with the plan. It reports whether it has at once; else
+// finish runs when it does, unless the request is over then, or the claim has another id. One answer of Redis, or the
+// end of another request, may serve several requests: a panic in one of them must not keep the others from theirs.
+func (pl *Placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() Result) bool {
+	id := c.id
+	c.done = false
+	return c.during(func() {
+		pl.Lease.store.Reserve(now, id, plan, func(g lb.Grant, err error) {
+			if c.id != id {
+				return
+			}
+			if c.answer(g, err); !c.inCallback && pl.Phase == PhaseReserving {
+				pl.Shared.RunAs(pl.Context, name, func() { pl.driver.Answered(finish()) },
+					pl.driver.GrantRecovered)
+			}
+		})
+	})
+}
+
+// Submit gives the plan to the store.
+func (pl *Placement) Submit(now time.Duration) Result {
+	v, l := pl.Shared, &pl.Lease
+	r := &l.Reservation
+	r.id, r.startedAt = v.Stores.NextID(), 0
+	if r.id%timedEvery == 1 {
+		r.startedAt = v.GW.Now()
+	}
+	pl.Wait.reservedAs(l)
+	if pl.ask(now, &r.claim, &r.Plan, "the answer to a reservation", pl.finishReservation) {
+		return pl.finishReservation()
+	}
+	return Result{Step: Asked, At: now}
+}
+
+// Hold has the request wait for the answer of its store, which was asked at the given time.
+func (pl *Placement) Hold(now time.Duration) Result {
+	v, l := pl.Shared, &pl.Lease
+	if l.Redis != nil {
+		v.WakeAt(now, now+pl.Config.ReserveTimeout)
+	}
+	if pl.Wait.MayWait() {
+		v.WakeAt(now, now+lb.PollPeriod)
+		w := &pl.Wait
+		// it may be granted what others have left
+		if l.Reservation.during(func() { v.Waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
+			return pl.finishReservation()
+		}
+	}
+	return Result{Step: Waits}
+}
+
+// finishReservation goes on with a request whose store has answered.
+func (pl *Placement) finishReservation() Result {
+	v, l := pl.Shared, &pl.Lease
+	r := &l.Reservation
+	v.Waiters.Remove(&pl.Wait.Waiter)
+	if r.startedAt > 0 && !r.Grant.Queued {
+		v.Stats.Reserved(v.GW.Now() - r.startedAt)
+	}
+	pl.Wait.ended(&r.Grant, r.err)
+	if r.err != nil {
+		if isFullOrLate(r.err) {
+			return Result{Step: NoRoom}
+		}
+		return pl.GiveUp()
+	}
+	addr := r.Plan.Candidates[r.Grant.Index].Addr
+	gone := !pl.Config.Shadow && l.isGone(addr, pl.Config, v.Views)
+	if gone && r.Grant.Queued {
+		pl.undoGrant(addr)
+		return pl.reserveAgain()
+	}
+	if !gone && pl.overflows(addr) {
+		return pl.chooseAnother(addr)
+	}
+	return pl.leased(addr, gone)
+}
+
+// isFullOrLate reports whether a request has no room that another region may have.
+func isFullOrLate(err error) bool {
+	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrEvicted) ||
+		errors.Is(err, lb.ErrHopeless)
+}
+
+// GiveUp ends a reservation that the store has not granted.
+func (pl *Placement) GiveUp() Result {
+	r := &pl.Lease.Reservation
+	pl.closeLease()
+	if why := pl.Wait.refusalOf(r.err); why != lb.ReasonStoreError {
+		return pl.refusedAsFull(why, r.Grant.Expected)
+	}
+	return Result{Step: Left, Why: lb.ReasonStoreError}
+}
+
+// refusedAsFull refuses a request for which there is no room: the cluster is overloaded.
+func (pl *Placement) refusedAsFull(why lb.Reason, expected time.Duration) Result {
+	if !pl.Config.Shadow {
+		pl.Cluster.Queue.RefusedAt = pl.Shared.Clock()
+	}
+	return Result{Step: Refused, Why: why, Expected: expected}
+}
+
+// leased counts a request at an endpoint, which may be gone by now.
+func (pl *Placement) leased(addr string, gone bool) Result {
+	l := &pl.Lease
+	r := &l.Reservation
+	pl.Enter(PhaseLeased)
+	l.Load, l.Tokens = r.Grant.Load.Requests, r.Plan.AddedTokens(r.Grant.Cached)
+	if pl.Prompt.Chain != nil && !pl.Prompt.Chain.Uncached {
+		pl.Prompt.Chain.Cached = r.Plan.Prefix.Fraction(r.Grant.Cached)
+	}
+	l.Chosen, l.Addr = addr, addr
+	l.charged(addr)
+	if gone {
+		pl.Release()
+		return Result{Step: Left, Why: pl.noneHealthy()}
+	}
+	return Result{Step: Placed}
+}
+
+// AbandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
+// store grant it still, is released. It returns the reason to count.
+func (pl *Placement) AbandonReservation() lb.Reason {
+	why := pl.Lease.Reservation.Reason
+	switch {
+	case pl.Phase == PhaseListing:
+		pl.Enter(PhaseUncounted)
+	case pl.Wait.IsQueued():
+		why = lb.ReasonLeftQueue
+		pl.Wait.countLeft()
+	}
+	pl.Release()
+	return why
+}
+
+// Release ends the lease, if there is or may be one.
+func (pl *Placement) Release() {
+	if pl.Phase == PhaseLeased || pl.Phase == PhaseReserving {
+		now := pl.Lease.Now()
+		pl.closeLease()
+		if id := pl.Lease.Reservation.id; id != 0 { // else it was not counted beyond its tenant
+			pl.Lease.store.Release(now, id)
+		}
+	}
+}
+
+// closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
+func (pl *Placement) closeLease() {
+	pl.Enter(PhaseUncounted)
+	pl.Body.Forget(&pl.Prompt.Work)
+	pl.Shared.Waiters.Remove(&pl.Wait.Waiter)
+	pl.Lease.giveBack(&pl.Lease.Budget.Target)
+	pl.Lease.endTenant()
+	pl.Lease.close()
+}
+
+// Others returns where retries of the request may be sent.
+func (b *basis) Others() []string {
+	r := &b.Lease.Reservation
+	return others(&r.Plan, r.Grant.Index)
+}
+
+// others returns where retries may be sent: the candidates after the chosen one, so that not all are sent to the same,
+// those of its tier first; those of its session in their order.
+func others(p *lb.Plan, chosen int) []string {
+	const maxOthers = 2
+	order := p.Home.Order
+	at := 1 + slices.Index(order, uint16(chosen)) // those in front of it were too busy
+	out := make([]string, 0, maxOthers)
+	for _, part := range [2][]uint16{order[at:], order[:max(0, at-1)]} {
+		for _, i := range part[:min(len(part), maxOthers-len(out))] {
+			out = append(out, p.Candidates[i].Addr)
+		}
+	}
+	for _, same := range [2]bool{true, false} {
+		for i := 1; i < len(p.Candidates) && len(out) < maxOthers; i++ {
+			// The plan's random bits were used up by the tie; rotating them by the index is enough here.
+			at := (chosen + 1 + (i-1+int(p.Random>>33))%(len(p.Candidates)-1)) % len(p.Candidates)
+			c := &p.Candidates[at]
+			if (c.Tier == p.Candidates[chosen].Tier) == same && !slices.Contains(out, c.Addr) {
+				out = append(out, c.Addr)
+			}
+		}
+	}
+	return out
+}

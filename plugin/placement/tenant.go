@@ -1,0 +1,51 @@
+package placement
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/host"
+)
+
+// reserveTenant counts the request at its tenant, if tenants have budgets, before it is at a target.
+func (pl *Placement) reserveTenant(now time.Duration) Result {
+	b := pl.Config.Budget()
+	if b == nil || !b.Tenants.Limited() || pl.Config.Shadow || !pl.Computes() {
+		return Result{Step: Ready, At: now}
+	}
+	v, l, t := pl.Shared, &pl.Lease, &pl.Lease.Budget.tenant
+	pl.Traits.Read(pl.Gateway)
+	digest := tenantDigest(pl.Traits.Value(b.Tenants.Header))
+	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.Scope, digest, l.Reservation.Plan.Budget.Tokens)
+	t.id = v.Stores.NextID()
+	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", pl.finishTenant) {
+		return pl.finishTenant()
+	}
+	v.WakeAt(now, now+pl.Config.ReserveTimeout)
+	return Result{Step: Waits}
+}
+
+// tenantDigest returns what stands for a tenant in stores.
+func tenantDigest(name string) uint64 { return xxhash.Sum64String("tenant " + name) }
+
+// finishTenant goes on with a request whose tenant has room for it. A store that cannot say does not stop it.
+func (pl *Placement) finishTenant() Result {
+	t := &pl.Lease.Budget.tenant
+	if t.err != nil {
+		t.id = 0 // there is nothing to release
+	}
+	switch {
+	case t.err == nil:
+		t.charge = charge{t.id, t.plan.Scope, t.plan.Candidates[0].Addr, t.plan.Budget.Tokens}
+	case errors.Is(t.err, lb.ErrOverBudget), errors.Is(t.err, lb.ErrFull):
+		pl.closeLease()
+		return Result{
+			Step: Refused, Why: lb.ReasonTenantOverBudget, Expected: cmp.Or(t.Grant.Expected, host.MinWait),
+		}
+	}
+	return Result{Step: Ready, At: pl.Lease.Now()}
+}

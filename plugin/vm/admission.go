@@ -1,0 +1,28 @@
+package vm
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/views"
+)
+
+// PlanTask implements admission.Core.
+func (v *VM) PlanTask(now time.Duration, c *config.Config, tokens int64) (lb.Plan, bool) {
+	view := v.Views.Of(now, views.BudgetScope, c)
+	if view == nil {
+		return lb.Plan{}, false
+	}
+	cl, policy, err := v.Clusters.Get(now, views.BudgetScope, c)
+	if err != nil {
+		return lb.Plan{}, false
+	}
+	cl.Views[view.ListID] = view
+	plan, why := policy.Plan(now, &lb.Request{Random: v.GW.Random(), PromptTokens: tokens}, view)
+	plan.Tokens, plan.Budget.Tokens = tokens, tokens
+	return plan, why == lb.ReasonChosen
+}
+
+// Tasks implements admission.Core.
+func (v *VM) Tasks(c *config.Config) (tasks lb.TaskStore, remote bool) { return v.Stores.Tasks(c) }
