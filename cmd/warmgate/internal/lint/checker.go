@@ -32,6 +32,7 @@ type checker struct {
 	Result
 	file    *source.File
 	gateway Gateway
+	other   bool         // there is a plugin with the same keys
 	json    bool         // so a configuration by itself is checked as it is written
 	root    *source.Node // of JSON
 }
@@ -39,6 +40,34 @@ type checker struct {
 // add adds a problem that is not of the plugin's own.
 func (c *checker) add(kind string, at int, text string) {
 	c.Findings = append(c.Findings, Finding{Kind: kind, Text: text, At: at})
+}
+
+// duplicates reports the keys that are written twice in an object, at any depth. Of those in the plugin's own
+// configuration the plugin has said it.
+func (c *checker) duplicates(n *source.Node) {
+	said := map[int]bool{}
+	for _, f := range c.Findings {
+		said[f.At] = said[f.At] || f.Kind == "duplicate"
+	}
+	met := map[*source.Node]bool{} // by another alias
+	var walk func(n *source.Node)
+	walk = func(n *source.Node) {
+		if met[n] {
+			return
+		}
+		met[n] = true
+		names := map[string]bool{}
+		for _, key := range n.Keys {
+			if names[key.Name] && !said[key.At] {
+				c.add("duplicate", key.At, key.Name+": written twice")
+			}
+			names[key.Name] = true
+		}
+		for _, item := range n.Items {
+			walk(item)
+		}
+	}
+	walk(n)
 }
 
 // warn adds a warning.

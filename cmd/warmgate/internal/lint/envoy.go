@@ -26,12 +26,25 @@ func (c *checker) walk(n *source.Node, met map[*source.Node]bool) {
 		vm := n.Get("vm_config", "vmConfig")
 		settings := n.Get("configuration")
 		named := n.Get("name", "root_id", "rootId") != nil // else it is a part of one
-		if settings != nil || vm.Is(source.Object) && named {
+		if settings != nil || vm.Is(source.Object) && named || n.Get("root_id", "rootId") != nil {
 			c.filter(n, vm, settings)
 		}
+		c.patched(n)
 	}
 	for _, item := range n.Items {
 		c.walk(item, met)
+	}
+}
+
+// patched checks what a JSON patch puts in the place of the configuration of a filter, or of the text in it.
+func (c *checker) patched(n *source.Node) {
+	path, value := n.Get("path").String(), n.Get("value")
+	field := path[strings.LastIndexByte(path, '/')+1:]
+	switch text := value.Get("value"); {
+	case field == "configuration" && isOurs(text):
+		c.typed(n, value, text)
+	case field == "value" && value.Is(source.String) && isOurs(value):
+		c.configuration(c.file.Inner(value), config.Envoy)
 	}
 }
 
@@ -65,7 +78,9 @@ func (c *checker) filter(n, vm, settings *source.Node) {
 
 // policy warns of a filter that refuses requests when the plugin cannot run.
 func (c *checker) policy(n *source.Node) {
-	if policy := n.Get("failure_policy", "failurePolicy"); policy.String() == "FAIL_CLOSED" {
+	policy := n.Get("failure_policy", "failurePolicy")
+	c.value(&envoyPolicy, policy)
+	if policy.String() == "FAIL_CLOSED" {
 		c.warn("fail-closed", policy.At, "failure_policy: requests are answered 503 while the plugin cannot run; want "+
 			"FAIL_RELOAD")
 	}

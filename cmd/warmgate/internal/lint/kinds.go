@@ -57,6 +57,7 @@ var kindsByWords = []struct{ words, kind string }{
 	{"want one host without a port", "match"},
 	{"compared letter by letter", "match"},
 	{"services in Higress end in", "match"},
+	{", want a path", "value"},
 	{" beside ", "conflict"},
 	{"got both", "conflict"},
 	{" without ", "conflict"},

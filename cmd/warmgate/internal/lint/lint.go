@@ -15,8 +15,23 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
+// configures is in a line, and no remark, of a file that seems to configure the plugin. Clusters of Envoy have a
+// lb_policy in capitals.
+var configures = regexp.MustCompile(`(?m)^[^#\n]*\blb_policy"?\s*:\s*"?[a-z]`)
+
+// What may be secret in a URL: the name and the password in front of a host, also of one that was cut, and a query.
+var (
+	userInfo = regexp.MustCompile(`://[^\s"]*(@|\.\.\.)`)
+	query    = regexp.MustCompile(`\?[^\s"?=]+=[^\s"]*`)
+)
+
+// withoutSecrets blanks out what may be secret in the URLs that a message repeats.
+func withoutSecrets(text string) string {
+	return query.ReplaceAllString(userInfo.ReplaceAllString(text, "://***$1"), "?***")
+}
+
 // File checks a file. For gateway see Gateway; resources that are for one kind of gateway alone are for that. If the
-// file was asked for by its name, it is to have a configuration.
+// file was asked for by its name, or seems to configure the plugin, it is to have a configuration.
 func File(f *source.File, gateway Gateway, named bool) Result {
 	c := &checker{file: f, gateway: gateway}
 	documents, err := c.read()
@@ -26,8 +41,12 @@ func File(f *source.File, gateway Gateway, named bool) Result {
 	if syntax := (*source.SyntaxError)(nil); errors.As(err, &syntax) {
 		c.broken(syntax)
 	}
-	if named && c.Configurations == 0 && len(c.Findings) == 0 {
-		c.warn("nothing-checked", 0, "no configuration of the plugin is in this file")
+	if c.Configurations == 0 && len(c.Findings) == 0 && (named || !c.other && configures.Match(f.Text)) {
+		c.warn("nothing-checked", 0, "no configuration of the plugin is in this file, as far as it can be told")
+	}
+	for i := range c.Findings {
+		found := &c.Findings[i]
+		found.Path, found.Text = withoutSecrets(found.Path), withoutSecrets(found.Text)
 	}
 	slices.SortStableFunc(c.Findings, func(a, b Finding) int { return a.At - b.At })
 	return c.Result
@@ -73,6 +92,12 @@ func (c *checker) document(n *source.Node) {
 
 // resource checks what an object is, as far as it is known.
 func (c *checker) resource(n *source.Node) {
+	before := c.Configurations + len(c.Findings)
+	defer func() {
+		if c.Configurations+len(c.Findings) > before {
+			c.duplicates(n)
+		}
+	}()
 	switch kind := n.Get("kind").String(); {
 	case !n.Is(source.Object):
 	case kind == "WasmPlugin":

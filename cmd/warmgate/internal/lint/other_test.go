@@ -1,9 +1,11 @@
 package lint
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // TestOthersAreLeftAlone checks files that look like ours and are not.
@@ -16,6 +18,7 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		"kind: EnvoyExtensionPolicy\nspec: {wasm: [{name: other, config: {a: 1}}]}\n",
 		"kind: TrafficExtension\nspec: {wasm: {url: oci://r.test/other}}\n",
 		"kind: ConfigMap\ndata: {a.yaml: \"{{\", b: 1}\n",
+		"kind: Cluster\nspec: {lb_policy: ROUND_ROBIN} # as lb_policy: prefix_cache\n",
 		"gateway: {replicas: 1}\n", "- a\n", "", "null\n", "7\n", "kind: [a]\n",
 	} {
 		if got := File(source.NewFile("file.yaml", []byte(text)), Auto, false); len(got.Findings) > 0 ||
@@ -39,4 +42,55 @@ func TestGateway(t *testing.T) {
 	if got := File(rule, Auto, true); len(got.Findings) > 0 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestPatches checks patches of a WasmPlugin, which lack nothing: what they leave out is in what they patch.
+func TestPatches(t *testing.T) {
+	for _, text := range []string{
+		"metadata: {name: warmgate}\nspec: {priority: 60}\n",
+		"spec: {defaultConfig: {lb_config: {debug_headers: true}}}\n",
+		"spec: {defaultConfig: {lb_policy: prefix_cache, lb_config: {max_inflight: 8}}}\n",
+		"spec: {matchRules: [{ingress: [chat], config: {lb_config: {queue: {aging: 10s}}}}]}\n",
+		"metadata: {name: warmgate}\n$patch: delete\nspec: {}\n",
+	} {
+		f := source.NewFile("file.yaml", []byte("kind: WasmPlugin\n"+text))
+		if got := File(f, Auto, true); len(got.Findings) > 0 || got.Configurations != 1 {
+			t.Errorf("%s\n%+v", text, got)
+		}
+	}
+}
+
+// TestFieldsAreThoseOfHigress compares the fields of a WasmPlugin with Higress's definition of it.
+func TestFieldsAreThoseOfHigress(t *testing.T) {
+	list, err := source.NewFile("crd.yaml", harness.ReadT(t, "e2e/helm/testdata/higress.yaml")).YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]source.Kind{
+		"object": source.Object, "array": source.List, "string": source.String, "boolean": source.Bool,
+		"integer": source.Number,
+	}
+	compare := func(known []field, properties *source.Node) {
+		if len(known) != len(properties.Keys) {
+			t.Errorf("%d fields, want %v", len(known), properties.Keys)
+		}
+		for _, f := range known {
+			var choices []string
+			for _, choice := range properties.Get(f.name).Get("enum").Elements() {
+				choices = append(choices, choice.Text)
+			}
+			if kind := kinds[properties.Find(f.name, "type").String()]; kind != f.kind || !slices.Equal(choices, f.choices) {
+				t.Errorf("%+v is of kind %v, with the choices %q", f, kind, choices)
+			}
+		}
+	}
+	for _, n := range list {
+		if n.Find("spec", "names", "kind").String() == "WasmPlugin" {
+			spec := n.Find("spec", "versions").Items[0].Find("schema", "openAPIV3Schema", "properties", "spec", "properties")
+			compare(wasmPluginFields, spec)
+			compare(matchRuleFields, spec.Find("matchRules", "items", "properties"))
+			return
+		}
+	}
+	t.Error("there is no WasmPlugin")
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -90,6 +91,13 @@ func (c *converter) syntaxError(err error) error {
 	at := c.lines[line]
 	for at < len(c.file.Text) && c.file.Text[at] == ' ' {
 		at++
+	}
+	if name, ok := strings.CutPrefix(what, "unknown anchor '"); ok { // which may be a secret
+		name, _, _ = strings.Cut(name, "'")
+		if i := bytes.Index(c.file.Text[at:], []byte("*"+name)); i >= 0 {
+			at += i
+		}
+		what = "an alias without an anchor; put a text that begins with * into quotes"
 	}
 	return &SyntaxError{"not valid YAML: " + what, at}
 }
