@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,10 @@ func run(args []string, s streams) int {
 	case errors.Is(err, errFound):
 		return statusFound
 	}
-	fmt.Fprintf(s.err, "warmgate: %v\nSee '%s --help'.\n", err, command.CommandPath())
+	fmt.Fprintf(s.err, "warmgate: %v\n", err)
+	if fault := (*fs.PathError)(nil); !errors.As(err, &fault) { // which is no wrong argument
+		fmt.Fprintf(s.err, "See '%s --help'.\n", command.CommandPath())
+	}
 	return statusFault
 }
 
