@@ -41,6 +41,9 @@ type converter struct {
 	file  *File
 	lines []int
 	known map[*yaml.Node]*Node // nil while it is being made
+
+	last   Position // of the node before, and where that is
+	lastAt int
 }
 
 // yamlLines returns where lines begin by the rules of YAML, which has more ends of lines than editors.
@@ -67,15 +70,19 @@ func (c *converter) at(n *yaml.Node) int {
 	if n.Line < 1 || n.Line > len(c.lines) {
 		return len(c.file.Text)
 	}
-	at := c.lines[n.Line-1]
-	for range n.Column - 1 {
+	at, column := c.lines[n.Line-1], 1
+	if last := c.last; last.Line == n.Line && last.Column <= n.Column { // in a long line, go on from there
+		at, column = c.lastAt, last.Column
+	}
+	for range n.Column - column {
 		if at >= len(c.file.Text) {
 			break
 		}
 		_, size := utf8.DecodeRune(c.file.Text[at:])
 		at += size
 	}
-	return min(at, len(c.file.Text))
+	c.last, c.lastAt = Position{n.Line, n.Column}, min(at, len(c.file.Text))
+	return c.lastAt
 }
 
 var yamlErrorLine = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
