@@ -27,11 +27,15 @@ const (
 	Higress Gateway = "higress"
 )
 
+// maxDepth is deeper than any configuration.
+const maxDepth = 16
+
 // checker collects what is found in a file.
 type checker struct {
 	Result
 	file    *source.File
 	gateway Gateway
+	named   bool         // it was asked for by its name
 	other   bool         // there is a plugin with the same keys
 	json    bool         // so a configuration by itself is checked as it is written
 	root    *source.Node // of JSON
@@ -68,6 +72,18 @@ func (c *checker) duplicates(n *source.Node) {
 		}
 	}
 	walk(n)
+}
+
+// octal warns of numbers that are written as octal ones, which hardly anybody means.
+func (c *checker) octal(n *source.Node, depth int) {
+	if n.Octal {
+		c.warn("taken-as", n.At, "taken as "+n.Text+": a number that begins with 0 is octal")
+	}
+	for _, item := range n.Items {
+		if depth < maxDepth {
+			c.octal(item, depth+1)
+		}
+	}
 }
 
 // warn adds a warning.

@@ -10,7 +10,7 @@ import (
 
 // isValues reports whether an object has values of the chart.
 func isValues(n *source.Node) bool {
-	if n.Get("resources", "static_resources", "dynamic_resources") != nil {
+	if isOfEnvoy(n) {
 		return false
 	}
 	return n.Get("gateway").Is(source.String) || isConfiguration(orEmpty(n.Get("config"))) ||
@@ -29,6 +29,9 @@ func orEmpty(n *source.Node) *source.Node {
 func (c *checker) values(n *source.Node) {
 	c.bySchema(n)
 	gateway := n.Get("gateway")
+	if password := n.Find("redis", "password"); isTrue(n.Find("redis", "enabled")) && config.IsPlaceholder(password.String()) {
+		c.warn("secret", password.At, "redis.password: is a placeholder that everybody knows: replace it")
+	}
 	if registry := n.Find("image", "registry"); registry.String() != "" {
 		c.registry(registry)
 	}

@@ -58,6 +58,7 @@ var kindsByWords = []struct{ words, kind string }{
 	{"compared letter by letter", "match"},
 	{"services in Higress end in", "match"},
 	{", want a path", "value"},
+	{"not an address", "value"},
 	{" beside ", "conflict"},
 	{"got both", "conflict"},
 	{" without ", "conflict"},

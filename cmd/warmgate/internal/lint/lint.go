@@ -33,7 +33,7 @@ func withoutSecrets(text string) string {
 // File checks a file. For gateway see Gateway; resources that are for one kind of gateway alone are for that. If the
 // file was asked for by its name, or seems to configure the plugin, it is to have a configuration.
 func File(f *source.File, gateway Gateway, named bool) Result {
-	c := &checker{file: f, gateway: gateway}
+	c := &checker{file: f, gateway: gateway, named: named}
 	documents, err := c.read()
 	for _, n := range documents {
 		c.document(n)
@@ -76,29 +76,33 @@ func (c *checker) broken(err *source.SyntaxError) {
 	c.add("syntax", err.At, err.Text)
 }
 
-// lists are the kinds of resources that are lists of others. There are no lists in lists.
-var lists = []string{"List", "WasmPluginList", "EnvoyFilterList"}
-
-// document checks a document, or each of the resources in it.
+// document checks a document, or each of the resources in a list, which may leave out their kind. There are no lists in
+// lists.
 func (c *checker) document(n *source.Node) {
-	if !slices.Contains(lists, n.Get("kind").String()) {
-		c.resource(n)
+	kind := n.Get("kind").String()
+	list, ok := strings.CutSuffix(kind, "List")
+	if !ok {
+		c.resource(n, kind)
 		return
 	}
 	for _, item := range n.Get("items").Elements() {
-		c.resource(item)
+		of := list
+		if own := item.Get("kind"); own != nil {
+			of = own.String()
+		}
+		c.resource(item, of)
 	}
 }
 
 // resource checks what an object is, as far as it is known.
-func (c *checker) resource(n *source.Node) {
+func (c *checker) resource(n *source.Node, kind string) {
 	before := c.Configurations + len(c.Findings)
 	defer func() {
 		if c.Configurations+len(c.Findings) > before {
 			c.duplicates(n)
 		}
 	}()
-	switch kind := n.Get("kind").String(); {
+	switch {
 	case !n.Is(source.Object):
 	case kind == "WasmPlugin":
 		c.wasmPlugin(n)
@@ -107,16 +111,29 @@ func (c *checker) resource(n *source.Node) {
 	case kind == "TrafficExtension":
 		c.trafficExtension(n)
 	case kind == "ConfigMap":
-		c.configMap(n)
+		c.filesIn(n.Get("data"))
+	case kind == "Secret":
+		c.filesIn(n.Get("stringData"))
 	case kind == "" && isConfiguration(n):
 		c.plain(n)
 	case kind == "" && isValues(n):
 		c.values(n)
+	case kind == "" && n.Get("warmgate").Is(source.Object) && isValues(n.Get("warmgate")):
+		c.values(n.Get("warmgate")) // of a chart that has this one
 	case kind == "" && isPatch(n):
 		c.patch(n)
 	default:
+		found := c.Configurations
 		c.filters(n)
+		if found == c.Configurations && c.named && c.gateway != Auto && kind == "" && !isOfEnvoy(n) {
+			c.plain(n) // which whoever names the gateway says
+		}
 	}
+}
+
+// isOfEnvoy reports whether an object is a bootstrap of Envoy, or has resources of xDS.
+func isOfEnvoy(n *source.Node) bool {
+	return n.Get("resources", "static_resources", "staticResources", "dynamic_resources", "dynamicResources") != nil
 }
 
 // ofEnvoy is in the text of a configuration that says where endpoints come from.
@@ -148,14 +165,13 @@ func (c *checker) plain(n *source.Node) {
 	c.object(n, c.host(n))
 }
 
-// configMap checks the files in a ConfigMap.
-func (c *checker) configMap(n *source.Node) {
-	data := n.Get("data")
+// filesIn checks the files in a ConfigMap or a Secret. What has no name of YAML or JSON counts if the plugin is in it.
+func (c *checker) filesIn(data *source.Node) {
 	if !data.Is(source.Object) {
 		return
 	}
 	for i, key := range data.Keys {
-		if !data.Items[i].Is(source.String) || !source.IsReadable(key.Name) {
+		if !data.Items[i].Is(source.String) {
 			continue
 		}
 		inner := c.file.Inner(data.Items[i])
@@ -164,6 +180,9 @@ func (c *checker) configMap(n *source.Node) {
 			continue
 		}
 		result := File(f, c.gateway, false)
+		if result.Configurations == 0 && !source.IsReadable(key.Name) {
+			continue
+		}
 		c.Configurations += result.Configurations
 		for _, found := range result.Findings {
 			found.At = inner.At(found.At)

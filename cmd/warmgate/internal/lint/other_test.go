@@ -19,6 +19,7 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		"kind: TrafficExtension\nspec: {wasm: {url: oci://r.test/other}}\n",
 		"kind: ConfigMap\ndata: {a.yaml: \"{{\", b: 1}\n",
 		"kind: Cluster\nspec: {lb_policy: ROUND_ROBIN} # as lb_policy: prefix_cache\n",
+		"kind: ConfigMap\ndata: {note: \"{{ of warmgate }}\"}\n",
 		"gateway: {replicas: 1}\n", "- a\n", "", "null\n", "7\n", "kind: [a]\n",
 	} {
 		if got := File(source.NewFile("file.yaml", []byte(text)), Auto, false); len(got.Findings) > 0 ||
@@ -35,6 +36,15 @@ func TestGateway(t *testing.T) {
 		f := source.NewFile("file.yaml", []byte(text))
 		if got := File(f, gateway, true); len(got.Findings) != problems {
 			t.Errorf("%s: %+v", gateway, got)
+		}
+	}
+	misspelt := source.NewFile("file.yaml", []byte("lb_polic: prefix_cache\n"))
+	if got := File(misspelt, Envoy, true); got.Configurations != 1 || len(got.Findings) == 0 {
+		t.Errorf("%+v", got)
+	}
+	for _, text := range []string{"resources: []\n", "kind: Service\n"} {
+		if got := File(source.NewFile("file.yaml", []byte(text)), Envoy, true); got.Configurations > 0 {
+			t.Errorf("%s: %+v", text, got)
 		}
 	}
 	rule := source.NewFile("f.yaml", []byte("_rules_:\n- _match_route_: [a]\n  lb_policy: prefix_cache\n"+

@@ -37,6 +37,7 @@ func (c *checker) object(n *source.Node, host config.Host) *config.Set {
 		c.add("syntax", n.At, err.Error())
 		return nil
 	}
+	c.octal(n, 0)
 	return c.configuration(text, host)
 }
 

@@ -175,6 +175,9 @@ func (c *converter) members(n *Node, y *yaml.Node, depth int) error {
 			return err
 		}
 		if key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge" {
+			if !value.Is(Object) && !value.Is(List) {
+				return &SyntaxError{"not valid YAML: << with what is no object", c.at(key)}
+			}
 			merged = append(merged, value)
 			merged = append(merged, value.Elements()...)
 			continue
@@ -203,6 +206,9 @@ var (
 	no  = []string{"n", "N", "no", "No", "NO", "off", "Off", "OFF"}
 )
 
+// octal is a number that is taken as an octal one, though it does not say so as 0o10 does.
+var octal = regexp.MustCompile(`^[-+]?0[0-7_]*[1-7]`)
+
 // scalar takes over a single value, as it becomes JSON.
 func (n *Node) scalar(y *yaml.Node) {
 	plain := y.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
@@ -225,7 +231,7 @@ func (n *Node) scalar(y *yaml.Node) {
 		}
 	case "!!int", "!!float":
 		if text, ok := number(y); ok {
-			n.Kind, n.Text = Number, text
+			n.Kind, n.Text, n.Octal = Number, text, octal.MatchString(y.Value)
 		}
 	case "!!str":
 		if plain && y.Style&yaml.TaggedStyle == 0 && (slices.Contains(yes, y.Value) || slices.Contains(no, y.Value)) {
