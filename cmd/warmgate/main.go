@@ -56,6 +56,7 @@ func newRoot() *cobra.Command {
 		Short: "Work with Warmgate, which balances the load of LLM servers inside gateways",
 		Long: `Warmgate balances the load of LLM servers inside Envoy, Istio, Envoy Gateway and Higress. This program is for those
 who run such gateways. It changes nothing, and needs neither a gateway nor a network.`,
+		Version:       thisBuild().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -115,6 +115,9 @@ func TestVersion(t *testing.T) {
 	if status, out, _ := play("", "version"); status != 0 || !strings.HasPrefix(out, "warmgate ") {
 		t.Errorf("%d %s", status, out)
 	}
+	if status, out, _ := play("", "--version"); status != 0 || !strings.HasPrefix(out, "warmgate version ") {
+		t.Errorf("%d %s", status, out)
+	}
 	_, out, _ := play("", "version", "-o", "json")
 	var b build
 	if err := json.Unmarshal([]byte(out), &b); err != nil || b.Version == "" || b.Go == "" || b.Platform == "" {

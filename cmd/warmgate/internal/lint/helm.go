@@ -8,12 +8,17 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
+// gateways are those that the chart is for.
+var gateways = []string{"higress", "istio", "envoy-gateway"}
+
 // isValues reports whether an object has values of the chart.
 func isValues(n *source.Node) bool {
 	if isOfEnvoy(n) {
 		return false
 	}
-	return n.Get("gateway").Is(source.String) || isConfiguration(orEmpty(n.Get("config"))) ||
+	gateway := n.Get("gateway").String()
+	known := slices.Contains(gateways, gateway) || config.DidYouMean(gateway, gateways) != ""
+	return known || isConfiguration(orEmpty(n.Get("config"))) ||
 		n.Find("higress", "matchRules") != nil
 }
 

@@ -81,7 +81,7 @@ func (c *checker) chain(spec *source.Node, set *config.Set) {
 
 // ofHigress returns the configuration that Higress makes of a WasmPlugin, false if it makes none.
 func (c *checker) ofHigress(n, spec *source.Node) (*source.Node, bool) {
-	whole := &source.Node{Kind: source.Object, At: n.At}
+	whole := &source.Node{Kind: source.Object, At: n.KeyAt("spec")}
 	if first := spec.Get("defaultConfig"); first != nil && !isTrue(spec.Get("defaultConfigDisable")) {
 		if !first.Is(source.Object) {
 			return nil, false // which is said of the field

@@ -20,6 +20,7 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		"kind: ConfigMap\ndata: {a.yaml: \"{{\", b: 1}\n",
 		"kind: Cluster\nspec: {lb_policy: ROUND_ROBIN} # as lb_policy: prefix_cache\n",
 		"kind: ConfigMap\ndata: {note: \"{{ of warmgate }}\"}\n",
+		"gateway: main\nimage: {repository: a}\nconfig: {a: 1}\n",
 		"gateway: {replicas: 1}\n", "- a\n", "", "null\n", "7\n", "kind: [a]\n",
 	} {
 		if got := File(source.NewFile("file.yaml", []byte(text)), Auto, false); len(got.Findings) > 0 ||

@@ -26,11 +26,11 @@ func (f *File) YAML() ([]*Node, error) {
 			return list, nil
 		}
 		if err != nil {
-			return list, c.syntaxError(err)
+			return list, c.explained(c.syntaxError(err))
 		}
 		n, err := c.node(&document, 0)
 		if err != nil {
-			return list, err
+			return list, c.explained(err)
 		}
 		list = append(list, n)
 	}
@@ -107,6 +107,24 @@ func (c *converter) syntaxError(err error) error {
 		what = "an alias without an anchor; put a text that begins with * into quotes"
 	}
 	return &SyntaxError{"not valid YAML: " + what, at}
+}
+
+// explained says of two common mistakes what is in the line, which the library does not know.
+func (c *converter) explained(err error) error {
+	syntax := (*SyntaxError)(nil)
+	if !errors.As(err, &syntax) {
+		return err
+	}
+	begin := bytes.LastIndexByte(c.file.Text[:syntax.At], '\n') + 1
+	line, _, _ := bytes.Cut(c.file.Text[begin:], []byte("\n"))
+	indentation := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+	switch tab, template := bytes.IndexByte(indentation, '\t'), bytes.Index(line, []byte("{{")); {
+	case template >= 0:
+		return &SyntaxError{"a template of Helm; pipe what helm template prints into validate -", begin + template}
+	case tab >= 0:
+		return &SyntaxError{"not valid YAML: a tab; indent with blanks", begin + tab}
+	}
+	return err
 }
 
 // readable returns the first error in a text.
