@@ -32,7 +32,7 @@ var Kinds = []Kind{
 	{"fail-closed", "the gateway refuses requests when it cannot load the plugin", true},
 	{"late-body", "each request waits for body_timeout, and is decided without its body", true},
 	{"place", "a place in the chain of plugins where the choice has no effect", true},
-	{"nothing-checked", "a file without a configuration of the plugin", true},
+	{"nothing-checked", "a file, or a folder, without a configuration of the plugin", true},
 }
 
 // kinds of what the plugin says, by words that are in it. The first that fits is taken.

@@ -21,13 +21,13 @@ var configures = regexp.MustCompile(`(?m)^[^#\n]*\blb_policy"?\s*:\s*"?[a-z]`)
 
 // What may be secret in a URL: the name and the password in front of a host, also of one that was cut, and a query.
 var (
-	userInfo = regexp.MustCompile(`://[^\s"]*(@|\.\.\.)`)
+	userInfo = regexp.MustCompile(`(://)[^\s"]*(@|\.\.\.)|(")[^\s"/:@]+:[^\s"/@]+@`)
 	query    = regexp.MustCompile(`\?[^\s"?=]+=[^\s"]*`)
 )
 
 // withoutSecrets blanks out what may be secret in the URLs that a message repeats.
 func withoutSecrets(text string) string {
-	return query.ReplaceAllString(userInfo.ReplaceAllString(text, "://***$1"), "?***")
+	return query.ReplaceAllString(userInfo.ReplaceAllString(text, "$1$3***$2"), "?***")
 }
 
 // File checks a file. For gateway see Gateway; resources that are for one kind of gateway alone are for that. If the
