@@ -45,7 +45,8 @@ func TestValidate(t *testing.T) {
 		"folder/good.yml": good, "folder/.git/bad.yaml": bad, "folder/other.json": "{", "folder/note.md": bad,
 		"chart/Chart.yaml": "name: warmgate", "chart/templates/bad.yaml": "{{ lb_policy }}",
 		"chart/templates.yaml": good, "folder/zero.yaml": bad,
-		"hidden/.a.yaml": bad, "upper/A.YAML": bad, "wrong/other.yaml": "kind: wasmplugin\nspec: {lb_policy: prefix_cache}",
+		"hidden/.a.yaml": bad, "upper/A.YAML": bad,
+		"wrong/other.yaml": "kind: wasmplugin\nspec: {lb_policy: prefix_cache}",
 	})
 	if err := os.Symlink("upper", "linked"); err != nil {
 		t.Fatal(err)

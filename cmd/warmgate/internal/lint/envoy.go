@@ -98,7 +98,8 @@ func (c *checker) typed(n, settings, value *source.Node) {
 		c.add("binary", settings.KeyAt("@type"), "want "+stringValue+" as the type of a text")
 		c.configuration(c.file.Inner(value), config.Envoy)
 	case name == stringValue && value == settings:
-		c.add("missing", settings.At, "configuration.value: missing, want the plugin's JSON as a text: below \"value: |\"")
+		c.add("missing", settings.At, "configuration.value: missing, want the plugin's JSON as a text: below "+
+			"\"value: |\"")
 		c.Configurations++
 	case name == stringValue:
 		c.add("binary", value.At, "configuration.value: want the plugin's JSON as a text: below \"value: |\"")

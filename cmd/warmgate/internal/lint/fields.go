@@ -83,7 +83,8 @@ func (f *field) wrong(n *source.Node) string {
 			return ""
 		}
 		last := len(f.choices) - 1
-		return "got " + strconv.Quote(n.Text) + ", want " + strings.Join(f.choices[:last], ", ") + " or " + f.choices[last]
+		choices := strings.Join(f.choices[:last], ", ") + " or " + f.choices[last]
+		return "got " + strconv.Quote(n.Text) + ", want " + choices
 	case !n.Is(f.kind):
 		return "got " + nameOfKind[n.Kind] + ", want " + nameOfKind[f.kind]
 	}

@@ -34,7 +34,8 @@ func orEmpty(n *source.Node) *source.Node {
 func (c *checker) values(n *source.Node) {
 	c.bySchema(n)
 	gateway := n.Get("gateway")
-	if password := n.Find("redis", "password"); isTrue(n.Find("redis", "enabled")) && config.IsPlaceholder(password.String()) {
+	redis := n.Get("redis")
+	if password := redis.Get("password"); isTrue(redis.Get("enabled")) && config.IsPlaceholder(password.String()) {
 		c.warn("secret", password.At, "redis.password: is a placeholder that everybody knows: replace it")
 	}
 	if registry := n.Find("image", "registry"); registry.String() != "" {

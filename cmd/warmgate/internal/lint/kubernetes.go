@@ -154,8 +154,8 @@ func (c *checker) extensionPolicy(n *source.Node) {
 		c.fields(wasm, extensionFields)
 		c.image(image, config.Envoy)
 		if open := wasm.Get("failOpen"); !isTrue(open) && (open == nil || open.Is(source.Bool)) {
-			c.warn("fail-closed", wasm.KeyAt("failOpen"), "spec.wasm["+strconv.Itoa(i)+"].failOpen: if it is not true, "+
-				"requests are answered 500 while the module cannot be fetched; want failOpen: true")
+			c.warn("fail-closed", wasm.KeyAt("failOpen"), "spec.wasm["+strconv.Itoa(i)+"].failOpen: if it is not "+
+				"true, requests are answered 500 while the module cannot be fetched; want failOpen: true")
 		}
 		c.inResource(wasm, "config", config.Envoy)
 	}

@@ -90,14 +90,16 @@ func TestFieldsAreThoseOfHigress(t *testing.T) {
 			for _, choice := range properties.Get(f.name).Get("enum").Elements() {
 				choices = append(choices, choice.Text)
 			}
-			if kind := kinds[properties.Find(f.name, "type").String()]; kind != f.kind || !slices.Equal(choices, f.choices) {
+			kind := kinds[properties.Find(f.name, "type").String()]
+			if kind != f.kind || !slices.Equal(choices, f.choices) {
 				t.Errorf("%+v is of kind %v, with the choices %q", f, kind, choices)
 			}
 		}
 	}
 	for _, n := range list {
 		if n.Find("spec", "names", "kind").String() == "WasmPlugin" {
-			spec := n.Find("spec", "versions").Items[0].Find("schema", "openAPIV3Schema", "properties", "spec", "properties")
+			schema := n.Find("spec", "versions").Items[0].Find("schema", "openAPIV3Schema")
+			spec := schema.Find("properties", "spec", "properties")
 			compare(wasmPluginFields, spec)
 			compare(matchRuleFields, spec.Find("matchRules", "items", "properties"))
 			return
