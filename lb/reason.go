@@ -1,7 +1,7 @@
 package lb
 
 // Reason is why a request was routed as it was. Every instance of the plugin that a request reaches counts it under
-// exactly one.
+// one, with an endpoint chosen inside a cluster under one for each choice. API calls and probes are counted under none.
 type Reason uint8
 
 // The reasons. All fall back to the gateway's native balancing, except:

@@ -10,7 +10,7 @@ import (
 // What happens when Redis answers late
 //
 //  1. Reserve sends the reservation with a deadline, Options.Timeout from now (client.send). The VM sets its timer to
-//     the deadline (ticks.wakeAt in plugin/core). If the tick comes late, Postpone moves each deadline once, because
+//     the deadline (ticks.wakeAt in plugin/vm). If the tick comes late, Postpone moves each deadline once, because
 //     the VM could not read answers in between (ticks.late). An answer is used if it is read before Expire finds the
 //     call past its deadline.
 //  2. Expire fails the call with ErrTimeout (client.expire), and refuse ends the reservation. lb.FallbackStore

@@ -13,7 +13,7 @@ import (
 func TestShortName(t *testing.T) {
 	for name, want := range map[string]string{
 		"runtime.gopanic": "runtime.gopanic",
-		"github.com/warmgate/warmgate/plugin/core.(*VM).Tick":                      "plugin/core.(*VM).Tick",
+		"github.com/warmgate/warmgate/plugin/vm.(*VM).tick":                        "plugin/vm.(*VM).tick",
 		"github.com/warmgate/warmgate/lb/a.(*B[go.shape.[]int]).Get":               "lb/a.(*B[...]).Get",
 		"slices.Sort[go.shape.[]github.com/warmgate/warmgate/lb.A,go.shape.int].1": "slices.Sort[...].1",
 		"other.example/x]y[z": "other.example/x]y[z",

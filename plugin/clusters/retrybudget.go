@@ -105,7 +105,7 @@ func (b *RetryBudget) Begin(now time.Duration, id uint64) {
 	b.shared[id] = now
 }
 
-// End is the reverse of begin.
+// End is the reverse of Begin.
 func (b *RetryBudget) End(id uint64) {
 	if b.open[id] > 1 {
 		b.open[id]--

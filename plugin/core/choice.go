@@ -116,7 +116,7 @@ func (pl *choice) send() host.Action {
 	return pl.chooseInside()
 }
 
-// refuse answers a request for which there is no room. expected is as for answerRefused. Nothing is refused in shadow
+// refuse answers a request for which there is no room. expected is as for AnswerRefused. Nothing is refused in shadow
 // mode.
 func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 	if pl.Config.Shadow {

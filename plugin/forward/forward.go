@@ -18,8 +18,9 @@ import (
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-// Forwarding is what other regions have to do with a placement: Meet is called when the request comes, Forward and
-// ForwardBack when it may go elsewhere, Follow and Failed when there is an answer or none.
+// Forwarding is what other regions have to do with a placement: Meet and HomeScope are called when the request comes,
+// Forward and ForwardBack when it may go elsewhere, Recall and ComeHome when it is served at home after all, Follow
+// when the response begins, and Failed when the request ends without one.
 type Forwarding struct {
 	To       string // region that it was forwarded to, "" for one that is served here
 	Returned bool   // a retry of the gateway was served at home

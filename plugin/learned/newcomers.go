@@ -21,7 +21,7 @@ const (
 
 // Tenants are those whose answers have ended well.
 type Tenants struct {
-	known   map[uint64]evidence // by tenantName
+	known   map[uint64]evidence // by TenantName
 	sweptAt time.Duration       // when room was made among them
 }
 

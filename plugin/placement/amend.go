@@ -6,7 +6,7 @@ import (
 
 // This file is how the lease of a request follows its body, when that turns out longer or shorter, or stalls.
 
-// BodyTimeout is called when nothing more of the body has come for stallTime: a client that sends a part and no more
+// BodyTimeout is called when nothing more of the body has come for a second: a client that sends a part and no more
 // does not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the
 // body.
 func (pl *Placement) BodyTimeout() {

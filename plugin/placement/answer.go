@@ -119,23 +119,6 @@ func (s *Serving) ReadsUsage() bool {
 			pl.Wait.sharesTokens() || pl.What == prompt.Quiet)
 }
 
-// learnUsage has the usage in the response correct what the request was charged, and show in the outcome.
-func (s *Serving) learnUsage(now time.Duration, o *lb.Outcome) {
-	pl := s.Of
-	r := &pl.Response
-	if !s.ReadsUsage() {
-		return
-	}
-	used, known := pl.Prompt.LearnUsage(now, r.Answer, r.Complete, pl.Lease.Addr == pl.Lease.Chosen, o)
-	if !known {
-		return
-	}
-	pl.Lease.used(used)
-	if pl.Prompt.Chain.HasBlocks() {
-		pl.Cluster.Prompts.UsedBy(pl.user, pl.Config)
-	}
-}
-
 // firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
 // one piece has no such moment.
 func (s *Serving) firstToken(at time.Duration) {
@@ -148,20 +131,6 @@ func (s *Serving) firstToken(at time.Duration) {
 	}
 	if pl.Prompt.Chain != nil {
 		pl.Response.TTFT = max(1, at-pl.Prompt.Chain.Planned) // 0 within one tick, but known
-	}
-}
-
-// Measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
-// not its end. Times are those of ticks, so only their averages mean something.
-func (s *Serving) Measure(now time.Duration, o *lb.Outcome) {
-	pl := s.Of
-	l := &pl.Lease
-	if pl.Prompt.Chain == nil || l.Addr != l.Chosen || pl.Config.Shadow {
-		return
-	}
-	o.CountedTokens = l.Reservation.Plan.AddedTokens(l.Reservation.Grant.Cached)
-	if pl.Response.TTFT > 0 {
-		o.TTFT, o.Duration = pl.Response.TTFT, now-pl.Prompt.Chain.Planned
 	}
 }
 
@@ -178,55 +147,4 @@ func (s *Serving) measurePush(at time.Duration, begun bool) {
 		Addr: l.Addr, PlacedAt: pl.placedAt(), Inflight: l.Load,
 		Begun: begun, Streamed: pl.Response.Streamed && !begun, Bytes: pl.Response.Bytes,
 	})
-}
-
-// expectMetrics notes the answer: a page of metrics that never shows it stands still.
-func (s *Serving) expectMetrics(now time.Duration) {
-	pl := s.Of
-	l := &pl.Lease
-	if !pl.Cluster.Metrics.Needed() || pl.Config.Shadow {
-		return
-	}
-	if pl.Computes() && l.Addr == l.Chosen && pl.Response.Status < 300 {
-		pl.Cluster.Engines.AddAnswer(now, l.Addr, pl.placedAt())
-	}
-}
-
-// End is called when a request is over.
-func (s *Serving) End() {
-	pl := s.Of
-	if pl.Phase == PhaseLeased && pl.Response.Status == 0 {
-		served := s.server()
-		pl.Response.Reached = served != ""
-		s.misrouted(served)
-	}
-	if pl.Phase == PhaseLeased {
-		s.judge(pl.Shared.Clock())
-	}
-	pl.Enter(PhaseDone)
-}
-
-// judge releases the lease of a request that is over, and has its end show what it may.
-func (s *Serving) judge(now time.Duration) {
-	pl := s.Of
-	outcome := lb.Outcome{}
-	s.learnUsage(now, &outcome)
-	verdict := pl.Judge.judged()
-	pl.Judge.learnCall(now, verdict)
-	pl.Judge.measureCluster(&outcome, verdict)
-	if verdict == lb.Success {
-		pl.Wait.answered(now)
-		s.Measure(now, &outcome)
-		s.measurePush(now, false)
-		s.expectMetrics(now)
-	}
-	pl.Wait.answerEnded(now, verdict)
-	pl.charge.endCharges()
-	if pl.State.LosesPrompt(verdict, pl.Lease.Reservation.Grant.Cached, pl.Response.Status) {
-		pl.Lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
-	}
-	pl.Wait.noteServed()
-	pl.Release()
-	pl.Judge.completeOutcome(now, verdict, &outcome)
-	pl.policy.Observe(now, outcome)
 }

@@ -18,7 +18,7 @@ type budgetUse struct {
 
 // tenantLease is where a request is counted at its tenant.
 type tenantLease struct {
-	claim
+	pending
 	charge charge
 	plan   *lb.Plan
 }

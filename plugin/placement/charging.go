@@ -11,10 +11,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-// A charge is corrected by what the answer says was used, and by what the target says is left of its own limits.
-//
-// Where tenants have budgets (lb_config.tenants), a request is counted twice: at its tenant first, in a scope of its
-// own, and then at a target. So who is over a budget is refused before anyone else could notice.
+// This file is how charges end with their request, and what is said of budgets: by a target in its answer, and to a
+// client that is refused.
 
 // charging is what a request is charged at its target and its tenant, and what it is given back.
 type charging struct{ of *basis }

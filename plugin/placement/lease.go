@@ -32,7 +32,7 @@ type lease struct {
 
 // reservation is what a request wants of its store, and the store's answer.
 type reservation struct {
-	claim
+	pending
 	Request   lb.Request // what the policy knows of it
 	Plan      lb.Plan
 	view      *lb.View      // that the plan was made of

@@ -15,35 +15,36 @@ const (
 	phases
 )
 
-// transitions lists the phases that may follow each phase, and what leads there.
+// transitions lists the phases that may follow each phase, and what leads there: functions of this package, or
+// of package core.
 var transitions = [phases][phases]bool{
 	PhaseNew: {
 		PhaseReading:   true, // the body is needed for the decision
 		PhaseListing:   true, // inside a cluster: the choice begins when the body has come
 		PhaseReserving: true, // the headers are enough
-		PhaseUncounted: true, // nothing to decide, or no endpoint: pass, forbid, passDuplicate, refuse
+		PhaseUncounted: true, // nothing to decide, no endpoint, or refused: core's pass, forbid, passDuplicate
 		PhaseDone:      true, // the client left before the headers came
 	},
 	PhaseReading: {
-		PhaseListing:   true, // its model is known, the lists of models are not: decide
-		PhaseReserving: true, // the body has come, or max_inspect_bytes of it, or body_timeout is over: decide
-		PhaseUncounted: true, // the same without an endpoint: pass, refuse; or the gateway has answered: abandonBody
+		PhaseListing:   true, // its model is known, the lists of models are not: Begin
+		PhaseReserving: true, // the body has come, or max_inspect_bytes of it, or body_timeout is over: reserve
+		PhaseUncounted: true, // the same without an endpoint, or the gateway has answered: core's pass, abandonBody
 	},
 	PhaseListing: {
 		PhaseReserving: true, // they are known, or body_timeout is over: listed
-		PhaseUncounted: true, // the same without an endpoint; or it is over: abandonReservation
+		PhaseUncounted: true, // the same without an endpoint; or it is over: AbandonReservation
 	},
 	PhaseReserving: {
 		PhaseLeased:    true, // the store has granted a lease: finishReservation
-		PhaseUncounted: true, // the store has failed, or it is refused: refuse; or it is over: abandonReservation
+		PhaseUncounted: true, // the store has failed, or it is refused: GiveUp; or it is over: AbandonReservation
 	},
 	PhaseLeased: {
-		PhaseUncounted: true, // the lease is released: the request is over, misrouted, or cannot be steered
+		PhaseUncounted: true, // the request is over, misrouted, or cannot be steered: Release
 	},
 	PhaseUncounted: {
 		PhaseUncounted: true, // counted under its reason after its lease was released
-		PhaseLeased:    true, // served at home after another region has failed: followHome
-		PhaseReserving: true, // back at home from adopted servers that have failed: leaveAdopted
+		PhaseLeased:    true, // served at home after another region has failed: CountIfListed
+		PhaseReserving: true, // back at home from adopted servers that have failed: TakeUp
 		PhaseDone:      true, // the request is over
 	},
 }

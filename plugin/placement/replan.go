@@ -91,15 +91,15 @@ func (pl *Placement) PlanAgain() {
 // GiveWay ends the wait of the request, whose memory another one needs, as if the queue had been full.
 func (pl *Placement) GiveWay() {
 	l := &pl.Lease
-	c := &l.Reservation.claim
-	if pl.Phase != PhaseReserving || c.done {
+	p := &l.Reservation.pending
+	if pl.Phase != PhaseReserving || p.done {
 		return
 	}
-	inside := c.inCallback
-	c.inCallback = true // whatever the store answers to this
-	l.store.Release(l.Now(), c.id)
-	c.inCallback = inside
-	c.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
+	inside := p.inCallback
+	p.inCallback = true // whatever the store answers to this
+	l.store.Release(l.Now(), p.id)
+	p.inCallback = inside
+	p.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
 	if pl.Wait.Over = inside; inside {
 		return // the request's own callback goes on with that
 	}

@@ -31,18 +31,19 @@ func (pl *Placement) reserve() Result {
 	return pl.reserveTenant(now)
 }
 
-// ask has the store of the lease answer the claim, under its id, with the plan. It reports whether it has at once; else
-// finish runs when it does, unless the request is over then, or the claim has another id. One answer of Redis, or the
-// end of another request, may serve several requests: a panic in one of them must not keep the others from theirs.
-func (pl *Placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() Result) bool {
-	id := c.id
-	c.done = false
-	return c.during(func() {
+// ask has the store of the lease answer a reservation, under its id, with the plan. It reports whether it has at once;
+// else finish runs when it does, unless the request is over then, or the reservation has another id. One answer of
+// Redis, or the end of another request, may serve several requests: a panic in one of them must not keep the others
+// from theirs.
+func (pl *Placement) ask(now time.Duration, p *pending, plan *lb.Plan, name string, finish func() Result) bool {
+	id := p.id
+	p.done = false
+	return p.during(func() {
 		pl.Lease.store.Reserve(now, id, plan, func(g lb.Grant, err error) {
-			if c.id != id {
+			if p.id != id {
 				return
 			}
-			if c.answer(g, err); !c.inCallback && pl.Phase == PhaseReserving {
+			if p.answer(g, err); !p.inCallback && pl.Phase == PhaseReserving {
 				pl.Shared.RunAs(pl.Context, name, func() { pl.driver.Answered(finish()) },
 					pl.driver.GrantRecovered)
 			}
@@ -59,7 +60,7 @@ func (pl *Placement) Submit(now time.Duration) Result {
 		r.startedAt = v.GW.Now()
 	}
 	pl.Wait.reservedAs(l)
-	if pl.ask(now, &r.claim, &r.Plan, "the answer to a reservation", pl.finishReservation) {
+	if pl.ask(now, &r.pending, &r.Plan, "the answer to a reservation", pl.finishReservation) {
 		return pl.finishReservation()
 	}
 	return Result{Step: Asked, At: now}

@@ -11,6 +11,9 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
+// Where tenants have budgets (lb_config.tenants), a request is counted twice: at its tenant first, in a scope of its
+// own, and then at a target. So who is over a budget is refused before anyone else could notice.
+
 // reserveTenant counts the request at its tenant, if tenants have budgets, before it is at a target.
 func (pl *Placement) reserveTenant(now time.Duration) Result {
 	b := pl.Config.Budget()
@@ -22,7 +25,7 @@ func (pl *Placement) reserveTenant(now time.Duration) Result {
 	digest := tenantDigest(pl.Traits.Value(b.Tenants.Header))
 	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.Scope, digest, l.Reservation.Plan.Budget.Tokens)
 	t.id = v.Stores.NextID()
-	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", pl.finishTenant) {
+	if pl.ask(now, &t.pending, t.plan, "the answer to a tenant's reservation", pl.finishTenant) {
 		return pl.finishTenant()
 	}
 	v.WakeAt(now, now+pl.Config.ReserveTimeout)

@@ -13,7 +13,7 @@ import (
 )
 
 // A request waits in the queue of its cluster while no endpoint is open for it. Its store keeps the place in the queue,
-// and the gateway holds the request, in phaseReserving. This file is how a request may wait, and what comes of it.
+// and the gateway holds the request, in PhaseReserving. This file is how a request may wait, and what comes of it.
 
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
@@ -24,15 +24,15 @@ type waiting struct {
 	Forwarded bool
 	refusal   lb.Reason     // why it is refused when it may not wait and no endpoint is open
 	attempt   attempt       // by which its retries are known
-	tenant    uint64        // see tenantName; 0 for none
+	tenant    uint64        // by learned.TenantName; 0 for none
 	place     lb.Place      // where it waits
 	queued    bool          // it had to wait
 	waited    time.Duration // for how long, once that is over
 }
 
-// claimBytes is how much of a body that the gateway holds in front of the plugin counts at most: it stops reading at a
-// limit of its own, and a client that only announces a body must not take the room of others.
-const claimBytes = 1 << 20
+// maxAnnounced is how much of a body that the gateway holds in front of the plugin counts at most: it stops reading at
+// a limit of its own, and a client that only announces a body must not take the room of others.
+const maxAnnounced = 1 << 20
 
 // prepare puts into the plan how the request waits. It returns ReasonChosen, or why the request is refused whether
 // an endpoint is open or not.
@@ -158,7 +158,7 @@ func (w *waiting) refusalOf(err error) lb.Reason {
 
 // heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
 func (w *waiting) heldBytes() int {
-	return max(w.of.Body.Received, min(w.of.Traits.Length, claimBytes))
+	return max(w.of.Body.Received, min(w.of.Traits.Length, maxAnnounced))
 }
 
 // reservedAs notes the reservation with which the request may wait.

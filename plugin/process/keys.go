@@ -13,25 +13,25 @@ import (
 // The keys of shared memory, besides the embedded store's and the claims of redisclient to load a script. On Higress
 // all plugins share one memory, so each begins with our name. The number is the version of the value's format.
 const (
-	KeyEjections = "warmgate/2/ejections"   // exchange.go
-	KeyFacts     = "warmgate/1/models"      // exchange.go
-	KeyLastGood  = "warmgate/1/configured/" // and the name of the plugin: lastgood.go
+	KeyEjections = "warmgate/2/ejections"   // plugin/clusters/exchange.go
+	KeyFacts     = "warmgate/1/models"      // plugin/clusters/exchange.go
+	KeyLastGood  = "warmgate/1/configured/" // and the name of the plugin: plugin/vm/lastgood.go
 	KeyTolerated = "warmgate/1/taken/"      // and the name of the plugin: digests of bad first configurations
 	KeySecret    = "warmgate/1/secret"      // of this process
-	KeyDemand    = "warmgate/1/metered"     // demand.go
-	KeySamples   = "warmgate/2/readings/"   // and the name of the cluster: samples.go
+	KeyDemand    = "warmgate/1/metered"     // plugin/engines/demand.go
+	KeySamples   = "warmgate/2/readings/"   // and the name of the cluster: plugin/engines/samples.go
 	KeyLists     = "warmgate/1/listed/"     // and the name of the cluster: plugin/engines/lists.go
-	KeyScraper   = "warmgate/1/scraper"     // leader of scrapes: scraper.go
-	KeyShares    = "warmgate/1/shares/"     // and the name of the cluster: shares.go
+	KeyScraper   = "warmgate/1/scraper"     // leader of scrapes: plugin/endpoints/scraper.go
+	KeyShares    = "warmgate/1/shares/"     // and the name of the cluster: plugin/clusters/shares.go
 	KeyLeader    = "warmgate/2/leader"      // leader of polls of the admin interface, with this format of the digest
-	KeyDigest    = "warmgate/2/digest"      // endpoints: admin.go
+	KeyDigest    = "warmgate/2/digest"      // endpoints: plugin/endpoints/admin.go
 	KeyFresh     = "warmgate/2/fresh"       // until when the digest is trusted
 	KeyHung      = "warmgate/2/hung"        // the same while the admin interface does not answer
-	KeyRegions   = "warmgate/1/regions/"    // and the digest of a region: regions.go
-	KeyBreakers  = "warmgate/1/breakers"    // circuit breakers of clusters: admin.go
+	KeyRegions   = "warmgate/1/regions/"    // and the digest of a region: plugin/regions/regions.go
+	KeyBreakers  = "warmgate/1/breakers"    // circuit breakers of clusters: plugin/endpoints/admin.go
 	KeyAdmission = "warmgate/1/admission/"  // and the path of an admission API: plugin/admission/advice.go
-	KeySubsets   = "warmgate/1/subsets"     // subsets.go
-	KeyLimits    = "warmgate/1/limits/"     // and the name of the cluster: shares.go
+	KeySubsets   = "warmgate/1/subsets"     // plugin/endpoints/subsets.go
+	KeyLimits    = "warmgate/1/limits/"     // and the name of the cluster: plugin/clusters/shares.go
 )
 
 // KeyBackend is the key of the name of the cluster that leads to the engines' metrics, as a request has found it.

@@ -35,7 +35,7 @@ type Regions struct {
 	clusters clusters.Known
 	stores   *stores.Stores
 	views    *views.Views
-	wakeAt   func(now, at time.Duration)
+	wakeAt   func(now, at time.Duration) // has a tick come soon after a time
 	scraping *engines.Scraping
 	Homes    []*Home
 	id       uint64 // of this VM

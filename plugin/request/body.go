@@ -37,7 +37,7 @@ type BodyPlan struct {
 	most      int            // bytes: more than at once where its end matters
 	end       bool           // what stands at its end matters, other than for its work alone
 	names     bool           // so do names behind more values than are parsed
-	ModelOnly bool           // only its model is read: it is never held for longer than body_timeout
+	ModelOnly bool           // only its model is read: if nothing more comes within body_timeout, it goes on without
 	timeout   time.Duration  // body_timeout
 	keys      *config.Config // which has the secret of prompts' keys
 }

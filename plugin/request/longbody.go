@@ -47,7 +47,7 @@ type longBody struct {
 	*prompt.LongBody        // nil for a multipart one
 	form             []byte // the beginning of a multipart one
 	size             int    // bytes of it so far
-	kept             int    // of bodies.kept
+	kept             int    // of Bodies.Kept
 }
 
 // readsOn reports whether a body that has not ended is read on: when enough of it has come to decide; and from its

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/stores"
 )

@@ -222,7 +222,7 @@ func (r *Reading) readBytes(size int) {
 }
 
 // hasBegun reports whether the answer has begun, and when: it shows output, or ends. In an API that is not known it has
-// with the first event, or with the second one where the first only announces answers: see announcements.
+// with the first event, or with the second one where the first only announces answers: see learned.Announcements.
 func (r *Reading) hasBegun(end bool) (at time.Duration, begun bool) {
 	if r.Exact {
 		r.Env.ReadClock()

@@ -95,8 +95,8 @@ func (v *Views) look(now time.Duration, l *clusterList, key clusterScope) (chang
 	return changed
 }
 
-// Overflows reports whether a cluster has no room for all requests that were granted it, of which there are so many:
-// of this scope here, or in all gateways.
+// Overflows reports whether a cluster has no room for all requests of this scope that were granted it: as many as
+// given, unless that is the number in all gateways (inAll): then those of this one are counted.
 func (v *Views) Overflows(scope string, c *config.Config, cluster string, granted int64, inAll bool) bool {
 	l, known := v.lists.Get(v.Clock(), clusterScope{c, scope})
 	if !known || !l.breakers.known {

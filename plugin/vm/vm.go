@@ -23,8 +23,8 @@ import (
 // What build/wasm.sh says of the artifact when it links it.
 var version, revision = "unknown", "unknown"
 
-// VM is what lives as long as the gateway's VM. It outlives configurations, so that counts and health do. Each part has
-// a file of its own.
+// VM is what lives as long as the gateway's VM. It outlives configurations, so that counts and health do. Most parts
+// have a package of their own.
 type VM struct {
 	parts.Shared
 	configs   *configs         // in force

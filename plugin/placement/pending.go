@@ -2,9 +2,9 @@ package placement
 
 import "github.com/warmgate/warmgate/lb"
 
-// claim is a reservation at a store until that has answered: the embedded store answers at once; Redis, or a queue,
+// pending is a reservation at a store until that has answered: the embedded store answers at once; Redis, or a queue,
 // takes a while, in which the gateway holds the request.
-type claim struct {
+type pending struct {
 	id         lb.LeaseID // 0 for none
 	inCallback bool       // the request's own callback goes on with the answer
 	done       bool       // it has come
@@ -13,12 +13,12 @@ type claim struct {
 }
 
 // during runs f in the request's own callback, and reports whether the answer has come, then or before.
-func (c *claim) during(f func()) (answered bool) {
-	c.inCallback = true
+func (p *pending) during(f func()) (answered bool) {
+	p.inCallback = true
 	f()
-	c.inCallback = false
-	return c.done
+	p.inCallback = false
+	return p.done
 }
 
 // answer takes over what the store has answered.
-func (c *claim) answer(g lb.Grant, err error) { c.done, c.Grant, c.err = true, g, err }
+func (p *pending) answer(g lb.Grant, err error) { p.done, p.Grant, p.err = true, g, err }
