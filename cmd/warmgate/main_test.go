@@ -76,6 +76,7 @@ func TestValidate(t *testing.T) {
 		{"nothing.yaml bad.yaml", "", 2, "bad.yaml:2:13", "1 configuration in 1 file"},
 		{"hidden", "", 0, "hidden:1:1: warning: no configuration", "in 0 files"},
 		{"--strict -o github hidden", "", 1, "::warning file=hidden,line=1", ""},
+		{"good.yaml ./good.yaml", "", 0, "", "1 configuration in 1 file"},
 		{"linked", "", 1, "linked/A.YAML:2:13: error", "1 configuration in 1 file"},
 		{"wrong upper", "", 1, "wrong/other.yaml:1:1: warning: no configuration", "1 configuration in 2 files"},
 		{"", "", 2, "", "requires at least 1 arg"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -66,8 +67,13 @@ func (v *validation) run(command *cobra.Command, args []string) error {
 	var (
 		r      report.Report
 		faults []error
+		done   = map[string]bool{}
 	)
 	for _, arg := range args {
+		if done[filepath.Clean(arg)] {
+			continue
+		}
+		done[filepath.Clean(arg)] = true
 		before := r.Configurations + len(r.Findings)
 		err := source.Read(arg, command.InOrStdin(), func(f *source.File, named bool) {
 			if !v.skipOthers || f.Mentioned() {

@@ -59,7 +59,8 @@ func (c *checker) filter(n, vm, settings *source.Node) {
 	if typed := settings.Get("value"); typed != nil {
 		value = typed
 	}
-	if !isOurs(value, n.Get("root_id", "rootId"), vm.Get("vm_id", "vmId"), n.Get("name"), module) {
+	elsewhere := module.String() != "" && value != nil && !isOurs(value, module) // a companion, whatever its name
+	if elsewhere || !isOurs(value, n.Get("root_id", "rootId"), vm.Get("vm_id", "vmId"), n.Get("name"), module) {
 		return
 	}
 	c.image(module, config.Envoy)
