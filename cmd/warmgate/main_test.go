@@ -76,6 +76,8 @@ func TestValidate(t *testing.T) {
 		{"nothing.yaml bad.yaml", "", 2, "bad.yaml:2:13", "1 configuration in 1 file"},
 		{"hidden", "", 0, "hidden:1:1: warning: no configuration", "in 0 files"},
 		{"--strict -o github hidden", "", 1, "::warning file=hidden,line=1", ""},
+		{"-o json nothing.yaml", "", 2, `"stat nothing.yaml: no such file or directory"`, ""},
+		{"-o sarif nothing.yaml good.yaml", "", 2, `"executionSuccessful": false`, ""},
 		{"good.yaml ./good.yaml", "", 0, "", "1 configuration in 1 file"},
 		{"linked", "", 1, "linked/A.YAML:2:13: error", "1 configuration in 1 file"},
 		{"wrong upper", "", 1, "wrong/other.yaml:1:1: warning: no configuration", "1 configuration in 2 files"},

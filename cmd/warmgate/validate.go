@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +84,10 @@ func (v *validation) run(command *cobra.Command, args []string) error {
 		if before == r.Configurations+len(r.Findings) && isFolder(arg) {
 			r.AddEmpty(arg)
 		}
-		faults = append(faults, err)
+		if err != nil {
+			faults = append(faults, err)
+			r.Unread = append(r.Unread, strings.Split(err.Error(), "\n")...)
+		}
 	}
 	out := command.OutOrStdout()
 	options := report.Options{Color: inColor(out), Version: thisBuild().Version}

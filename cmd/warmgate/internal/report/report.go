@@ -19,6 +19,7 @@ type Report struct {
 	Errors         int       `json:"errors"`
 	Warnings       int       `json:"warnings"`
 	Findings       []Finding `json:"findings"`
+	Unread         []string  `json:"unread,omitempty"` // what could not be read, and why
 }
 
 // Finding is a problem or a warning, with its position.
