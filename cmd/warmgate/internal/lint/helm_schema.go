@@ -96,8 +96,11 @@ func (c *checker) invalid(n *source.Node, err *jsonschema.ValidationError) {
 	case *kind.AdditionalProperties:
 		for _, property := range what.Properties {
 			known := slices.Concat(names(chart().defaults.Find(err.InstanceLocation...)), fieldNames(matchRuleFields))
-			c.add("unknown-key", node.KeyAt(property), joined(path, property)+": the chart has no such value"+
-				config.DidYouMean(property, known))
+			hint := config.DidYouMean(property, known)
+			if node == n && pluginKeys.MatchString(strconv.Quote(property)+":") {
+				hint = "; want it below config"
+			}
+			c.add("unknown-key", node.KeyAt(property), joined(path, property)+": the chart has no such value"+hint)
 		}
 	case *kind.Required:
 		for _, property := range what.Missing {

@@ -114,10 +114,10 @@ func (c *checker) resource(n *source.Node, kind string) {
 		c.filesIn(n.Get("data"))
 	case kind == "Secret":
 		c.filesIn(n.Get("stringData"))
+	case kind == "" && isValues(n): // also if the plugin's keys have lost their indentation
+		c.values(n)
 	case kind == "" && isConfiguration(n):
 		c.plain(n)
-	case kind == "" && isValues(n):
-		c.values(n)
 	case kind == "" && n.Get("warmgate").Is(source.Object) && isValues(n.Get("warmgate")):
 		c.values(n.Get("warmgate")) // of a chart that has this one
 	case kind == "" && isPatch(n):
