@@ -65,6 +65,7 @@ var kindsByWords = []struct{ words, kind string }{
 	{" with lb_type ", "conflict"},
 	{"elsewhere", "conflict"},
 	{"got ", "value"},
+	{", want a name", "value"},
 }
 
 // kindOf returns the kind of what the plugin says.
