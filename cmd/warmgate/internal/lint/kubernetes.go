@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -20,8 +21,9 @@ func (c *checker) wasmPlugin(n *source.Node) {
 	for _, rule := range spec.Get("matchRules").Elements() {
 		ours = ours || isOurs(rule.Get("config"))
 	}
-	c.other = c.other || isOther(spec.Get("url").String())
-	if !ours || !spec.Is(source.Object) || isOther(spec.Get("url").String()) {
+	other := isOther(n)
+	c.other = c.other || other
+	if !ours || !spec.Is(source.Object) || other {
 		return
 	}
 	if n.Get("$patch") != nil { // which takes it away
@@ -60,9 +62,18 @@ func (c *checker) wasmPlugin(n *source.Node) {
 	c.chain(spec, c.object(settings, config.Higress))
 }
 
-// isOther reports whether a module is that of ai-load-balancer, whose keys are the same.
-func isOther(url string) bool {
-	return strings.Contains(url, "ai-load-balancer") && !strings.Contains(url, "warmgate")
+// isOther reports whether a WasmPlugin with our keys is another: ai-load-balancer, or one that is not called as this is
+// and has a policy that is not like any of this.
+func isOther(n *source.Node) bool {
+	spec := n.Get("spec")
+	url, name := spec.Get("url"), n.Find("metadata", "name")
+	if url == nil || isOurs(nil, url) {
+		return false
+	}
+	own := spec.Find("defaultConfig", "lb_policy").String()
+	return strings.Contains(url.String(), "ai-load-balancer") || !isOurs(nil, name) && own != "" &&
+		policy.Describe(own).Name == "" && config.DidYouMean(own, policy.Names()) == "" &&
+		spec.Find("defaultConfig", "lb_config") == nil
 }
 
 // chain warns of a place in the chain of plugins in which the choice has no effect.

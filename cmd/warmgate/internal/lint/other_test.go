@@ -12,6 +12,7 @@ import (
 func TestOthersAreLeftAlone(t *testing.T) {
 	for _, text := range []string{
 		"kind: WasmPlugin\nspec: {url: oci://r.test/ai-load-balancer:2, defaultConfig: {lb_policy: least_busy}}\n",
+		"kind: WasmPlugin\nspec: {url: oci://r.test/my-lb:2, defaultConfig: {lb_policy: mine}}\n",
 		"kind: WasmPlugin\nspec: {url: oci://r.test/ai-proxy:2, defaultConfig: {provider: {}}}\n",
 		"name: llm\nlb_policy: ROUND_ROBIN\nconnect_timeout: 1s\n",
 		"config: {name: other, vm_config: {vm_id: other}, configuration: {value: \"{}\"}}\n",
