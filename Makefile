@@ -53,8 +53,9 @@ check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes n
 fuzz: ## Run each fuzz target for FUZZTIME (default 30s)
 	build/fuzz.sh $(FUZZTIME)
 
-# The packages whose tests need neither a server nor a build.
-PURE = ./internal/jsontext ./internal/recent ./internal/statname ./internal/wire ./lb ./lb/budget ./lb/cache ./lb/engines ./lb/health ./lb/memstore ./lb/models ./lb/policy ./lb/prompt ./lb/push ./lb/region ./metrics ./plugin/config ./plugin/discovery ./plugin/endpoints ./plugin/process ./plugin/ratelimit
+# The packages whose tests need neither a server nor a build, and cover them. Other packages of the plugin are tested by
+# plugin/core and e2e for the most part: their own tests would notice few mutants.
+PURE = ./internal/jsontext ./internal/recent ./internal/statname ./internal/wire ./lb ./lb/answer ./lb/budget ./lb/cache ./lb/engines ./lb/health ./lb/memstore ./lb/models ./lb/policy ./lb/prefixindex ./lb/prompt ./lb/push ./lb/queue ./lb/region ./metrics ./plugin/config ./plugin/discovery ./plugin/endpoints ./plugin/process ./plugin/ratelimit
 
 mutate: ## Mutation tests of the pure packages, or of PACKAGES; takes long
 	build/mutate.sh $(or $(PACKAGES),$(PURE))

@@ -27,7 +27,7 @@ const (
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/parts",
+	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned",
 	"plugin/placement", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request", "plugin/response",
 	"plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters", "redisclient",
 }
@@ -39,7 +39,7 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
 	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/forward", "plugin/gauges",
-	"plugin/host", "plugin/learned", "plugin/parts", "plugin/placement", "plugin/regions", "plugin/request",
+	"plugin/host", "plugin/learned", "plugin/placement", "plugin/regions", "plugin/request",
 	"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters",
 }
 
@@ -152,13 +152,9 @@ var mayImport = map[string][]string{
 	"plugin/learned": {
 		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
 	},
-	"plugin/parts": {
-		"plugin/clusters", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/request", "plugin/stores",
-		"plugin/views", "plugin/waiters",
-	},
 	"plugin/placement": {
 		"internal/statname", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config",
-		"plugin/host", "plugin/learned", "plugin/parts", "plugin/ratelimit", "plugin/request", "plugin/response",
+		"plugin/engines", "plugin/host", "plugin/learned", "plugin/ratelimit", "plugin/request", "plugin/response",
 		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
@@ -170,7 +166,7 @@ var mayImport = map[string][]string{
 	},
 	"plugin/request": {
 		"internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters", "plugin/config",
-		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", "plugin/stores", xxhash,
+		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
 	},
 	"plugin/response": {
 		"lb", "lb/answer", "plugin/clusters", "plugin/host", "plugin/learned", "plugin/process", "plugin/request",
@@ -187,7 +183,7 @@ var mayImport = map[string][]string{
 	},
 	"plugin/vm": {
 		"internal/statname", "internal/wire", "lb", "plugin/admission", "plugin/clusters", "plugin/config",
-		"plugin/endpoints", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/parts", "plugin/process",
+		"plugin/endpoints", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/placement", "plugin/process",
 		"plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/waiters": {
@@ -205,7 +201,7 @@ var mayImport = map[string][]string{
 var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/parts", "plugin/placement", "plugin/process",
+	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/placement", "plugin/process",
 	"plugin/regions", "plugin/request", "plugin/response", "plugin/stores", "plugin/views", "plugin/vm",
 	"plugin/waiters", "redisclient",
 }

@@ -25,8 +25,12 @@ func equal(before, after []instruction, results int, module *signatures) error {
 		results: results,
 	}
 	for {
-		c.before.begin()
-		c.after.begin()
+		floor := 0
+		if n := len(c.heights); n > 0 {
+			floor = c.heights[n-1]
+		}
+		c.before.begin(floor)
+		c.after.begin(floor)
 		if err := c.before.run(); err != nil {
 			return err
 		}

@@ -62,9 +62,29 @@ func TestEqualValues(t *testing.T) {
 			"an address that may be beyond 4 GiB", code(far, []byte{opI32Const, 8, opI32Add, opI64Load, 3, 0, set, 3}),
 			code(far, []byte{opI64Load, 3, 8, set, 3}), false,
 		},
+		{
+			"an address that may be beyond 4 GiB, in a variable",
+			[]byte{get, 0, opI32Const, 8, opI32Add, opI64Load, 3, 0, set, 3},
+			[]byte{get, 0, opI64Load, 3, 8, set, 3},
+			false,
+		},
+		{
+			"an address in the frame",
+			[]byte{get, 1, opI32Const, 8, opI32Add, opI64Load, 3, 0, set, 3},
+			[]byte{get, 1, opI64Load, 3, 8, set, 3},
+			true,
+		},
 		{"a global variable", []byte{get, 2, opGlobalSet, 2}, []byte{get, 3, opGlobalSet, 2}, false},
 	} {
 		p.expect(t)
+	}
+}
+
+// A function that has not set its second local variable may have anything there.
+func TestEqualBegins(t *testing.T) {
+	variable, global := []byte{1, 1, 0x7f, opLocalGet, 1, opEnd}, []byte{1, 1, 0x7f, opGlobalGet, 0, opEnd}
+	if err := equal(decode(t, variable), decode(t, global), 1, newTestOutliner().module); err == nil {
+		t.Error("the variable is taken for the stack pointer")
 	}
 }
 
@@ -122,6 +142,13 @@ func TestEqualBlocks(t *testing.T) {
 			[]byte{opBlock, void, get, 0, opBrTable, 1, 1, 1, opEnd},
 			false,
 		},
+		{
+			"a list of branches by 0 or 1, not by any number",
+			[]byte{opBlock, void, get, 0, opI32Eqz, opI32Eqz, opBrTable, 1, 0, 1, opEnd},
+			[]byte{opBlock, void, get, 0, opBrTable, 1, 0, 1, opEnd},
+			false,
+		},
+		{"a branch by 0 or 1", []byte{get, 0, opI32Eqz, opI32Eqz, opBrIf, 0}, []byte{get, 0, opBrIf, 0}, true},
 		{"another branch", []byte{get, 0, opBrIf, 0}, []byte{get, 0, opIf, void, opEnd}, false},
 	} {
 		p.expect(t)

@@ -10,6 +10,7 @@ type machine struct {
 	at      int
 	moment  int // how many calls and beginnings of pieces there were
 	stack   []term
+	floor   int // how many values on the stack nothing takes: those around the innermost block
 	locals  map[int64]term
 	globals map[int64]term
 	effects []node // stores, calls and the global variables before each, since the piece began
@@ -37,17 +38,20 @@ func (m *machine) global(n int64) term {
 }
 
 // begin starts a piece of code, in which variables have any values: only the second local variable has that of the
-// stack pointer.
-func (m *machine) begin() {
+// stack pointer, once the function has begun. Around the innermost block, floor values are on the stack.
+func (m *machine) begin(floor int) {
+	m.floor = floor
 	m.moment++
 	m.effects = m.effects[:0]
 	clear(m.locals)
 	clear(m.globals)
-	m.locals[1] = m.global(0)
+	if m.at > 0 {
+		m.locals[1] = m.global(0)
+	}
 }
 
 func (m *machine) pop(n int) ([]term, error) {
-	if n > len(m.stack) {
+	if n > len(m.stack)-m.floor {
 		return nil, errUnclear
 	}
 	values := m.stack[len(m.stack)-n:]
@@ -70,6 +74,9 @@ func isControl(op byte) bool {
 }
 
 func (m *machine) step(i instruction) error {
+	if (i.op == opGlobalGet || i.op == opGlobalSet) && i.value >= maxGlobals {
+		return errUnclear
+	}
 	switch i.op {
 	case opNop:
 	case opLocalGet:

@@ -14,11 +14,12 @@
 // fills it when the module starts. The linker provides one record for every 4 KiB of machine code. On Wasm a program
 // counter is the number of the function times 64 Ki, so each function gets 16 records, all of them with its number: a
 // tenth of Warmgate's module, as a sequence that two lines can compute. A module without such a table is copied as it
-// is.
+// is. What else is not as Go 1.24 to 1.26 link it is an error.
 //
 // The tables in front of it, of what the runtime knows of each function, are packed without their zeros, and unpacked
-// by the same function. The names in them are kept as stack traces print them. It is an error if memory would not hold
-// the same bytes as before, but for these names.
+// by the same function, if they have room: before Go 1.26 none are there. The names in them are kept as stack traces
+// print them, but for the module's path. It is an error if memory would not hold the same bytes as before, but for
+// these names.
 package main
 
 import (

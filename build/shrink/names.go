@@ -8,7 +8,7 @@ import (
 )
 
 // pcHeader is how the runtime's table of functions begins: a magic number, zeros, the quantum of program counters and
-// the size of a pointer. Go has written it so since 1.20.
+// the size of a pointer. Go 1.24 to 1.26 write it so.
 var pcHeader = []byte{0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8}
 
 // numberBits is where the number of a region ends and that of a function begins, in a program counter.
@@ -57,10 +57,10 @@ func (t functionTable) record(i uint64) uint64 {
 	return functions + fixed(t, functions+8*i+4, 4)
 }
 
-// name returns the name that begins at an offset among the names.
+// name returns the name that begins at an offset among the names, where another one ends.
 func (t functionTable) name(offset uint64) (string, error) {
 	at := t.field(fieldNames) + offset
-	if at >= uint64(len(t)) {
+	if at >= uint64(len(t)) || offset > 0 && t[at-1] != 0 {
 		return "", errNames
 	}
 	text, _, ok := bytes.Cut(t[at:], []byte{0})

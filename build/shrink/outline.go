@@ -144,7 +144,8 @@ func (o *outliner) shorten(number uint64, body []byte) ([]byte, error) {
 	return short, nil
 }
 
-// addStubs puts the stubs that are used behind a module's other functions.
+// addStubs puts the stubs behind a module's other functions. One that only a function had that stays as it was is not
+// called.
 func (o *outliner) addStubs(all []section) {
 	types, functions, code := find(all, sectionType), find(all, sectionFunction), find(all, sectionCode)
 	first := uint64(len(o.module.types))

@@ -43,8 +43,11 @@ func unpack(data, packed []byte) int {
 }
 
 // unpacking returns code that does the same in memory, from one address to what is between two others, and then clears
-// the packed bytes. It uses the local variables 1 to 3.
+// the packed bytes. It uses the local variables 1 to 3. There is no code for no bytes.
 func unpacking(from, to, end, packed int) []byte {
+	if to == end {
+		return nil
+	}
 	const (
 		source, target, mask       = 1, 2, 3
 		get, set, tee, get1, store = opLocalGet, opLocalSet, opLocalTee, 0x2d, 0x3a // one byte of memory

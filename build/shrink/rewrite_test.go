@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	gobuild "go/build"
 	"maps"
 	"slices"
 	"testing"
@@ -39,6 +40,21 @@ func read(t *testing.T, module []byte) (*rewriter, []int64) {
 		slots[i] = bySlot[imported+uint64(i)]
 	}
 	return r, slots
+}
+
+// A function is resumed behind calls that return, and where its stack has grown; not behind those that end it.
+func TestCollectResumes(t *testing.T) {
+	const ends, grows = 1, 2
+	functions := []function{{name: "main.main"}, {name: "runtime.gopanic"}, {name: "runtime.morestack"}}
+	for callee, resumed := range map[byte]bool{rare: true, ends: false, grows: true} {
+		r := newRewriter(functions, 0)
+		if err := r.read([][]byte{framed(pushed(callee))}); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.resumes[firstFunction+looked][5]; got != resumed {
+			t.Errorf("%s: resumed: %t, not %t", functions[callee].name, got, resumed)
+		}
+	}
 }
 
 // jumpsBack reports whether a function jumps back, and whether it does so through its table.
@@ -82,7 +98,11 @@ func TestStraighten(t *testing.T) {
 			}
 		}
 	}
-	if back == 0 || byTable*4 > back {
+	most := 4
+	if !slices.Contains(gobuild.Default.ReleaseTags, "go1.26") {
+		most = 2 // the compilers before let more loops begin in the middle
+	}
+	if back == 0 || byTable*most > back {
 		t.Errorf("%d functions of %d jump back through their table", byTable, back)
 	}
 	if rewritten*10 < tables*9 {

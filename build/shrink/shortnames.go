@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// modulePath begins the names of Warmgate's own functions.
+// modulePath begins the names of Warmgate's own functions. No folder directly in it may be called runtime or reflect:
+// without the path, stack traces would take its functions for those of Go's packages.
 const modulePath = "github.com/warmgate/warmgate/"
 
 // shortName returns a function's name as it is kept for stack traces: without type arguments, in place of which the
@@ -59,7 +60,7 @@ func shortenNames(memory []byte) error {
 	return nil
 }
 
-// These are where the runtime's data about a function has what is needed here. Go has them so since 1.21.
+// These are where the runtime's data about a function has what is needed here, as Go 1.24 to 1.26 write it.
 const (
 	gofuncField  = 40 // of runtime.moduledata, in words: where lists of calls begin
 	inlinedValue = 2  // the list of values by program counters with the number of an inlined call
@@ -67,25 +68,22 @@ const (
 	inlinedSize  = 16 // of each
 )
 
-// namePlaces returns where memory has the offsets of names: of functions, and of calls that were inlined into them.
+// namePlaces returns where memory has the offsets of names, in order: of functions, and of calls inlined into them.
 func namePlaces(memory []byte) (places []uint64, err error) {
 	t, at, err := functionTableIn(memory)
 	if err != nil {
 		return nil, err
 	}
-	begin := binary.LittleEndian.AppendUint64(nil, uint64(at))
-	begin = binary.LittleEndian.AppendUint64(begin, uint64(at)+t.field(fieldNames))
-	module := bytes.Index(memory, begin)
-	if module < 0 {
-		return nil, errNames
+	module, err := moduledataIn(memory, t, at)
+	if err != nil {
+		return nil, err
 	}
-	gofunc := fixed(memory, uint64(module)+8*gofuncField, 8)
+	gofunc := fixed(memory, module+8*gofuncField, 8)
 	for i := range t.field(fieldCount) {
 		record := t.record(i)
 		places = append(places, uint64(at)+record+4)
-		values, data := fixed(t, record+28, 4), fixed(t, record+40, 4)>>24
-		calls := record + 44 + 4*(values+inlinedCalls)
-		if values <= inlinedValue || data <= inlinedCalls || fixed(t, calls, 4) == 1<<32-1 {
+		calls := t.callsOf(record)
+		if calls == 0 {
 			continue
 		}
 		last, err := t.largest(fixed(t, record+44+4*inlinedValue, 4))
@@ -96,10 +94,34 @@ func namePlaces(memory []byte) (places []uint64, err error) {
 			places = append(places, gofunc+fixed(t, calls, 4)+inlinedSize*uint64(k)+4)
 		}
 	}
-	if at := slices.Max(places); at+4 > uint64(len(memory)) {
-		return nil, errNames
+	slices.Sort(places)
+	for k, at := range places {
+		if at+4 > uint64(len(memory)) || k > 0 && at < places[k-1]+4 {
+			return nil, errNames
+		}
 	}
 	return places, nil
+}
+
+// callsOf returns where a function's record says where the calls are that were inlined into it, 0 if there are none.
+func (t functionTable) callsOf(record uint64) uint64 {
+	values, data := fixed(t, record+28, 4), fixed(t, record+40, 4)>>24
+	calls := record + 44 + 4*(values+inlinedCalls)
+	if values <= inlinedValue || data <= inlinedCalls || fixed(t, calls, 4) == 1<<32-1 {
+		return 0
+	}
+	return calls
+}
+
+// moduledataIn returns where memory has runtime.moduledata, which begins with where the table is and its names are.
+func moduledataIn(memory []byte, t functionTable, at int) (uint64, error) {
+	begin := binary.LittleEndian.AppendUint64(nil, uint64(at))
+	begin = binary.LittleEndian.AppendUint64(begin, uint64(at)+t.field(fieldNames))
+	module := bytes.Index(memory, begin)
+	if module < 0 {
+		return 0, errNames
+	}
+	return uint64(module), nil
 }
 
 // largest returns the largest of a list of values by program counters: each is the difference to the one before, which

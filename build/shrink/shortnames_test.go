@@ -24,6 +24,43 @@ func TestShortName(t *testing.T) {
 	}
 }
 
+// What is no beginning of a name, or would be written twice, is an error.
+func TestShortenNamesRefuses(t *testing.T) {
+	memory := memoryBefore(t, build(t))
+	places, err := namePlaces(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, _, err := functionTableIn(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []uint64 // where records say where the calls are that were inlined
+	for i := range table.field(fieldCount) {
+		if at := table.callsOf(table.record(i)); at > 0 {
+			calls = append(calls, at)
+		}
+	}
+	for name, damage := range map[string]func(memory, table []byte){
+		"the middle of a name": func(memory, _ []byte) { memory[places[0]]++ },
+		"calls that overlap": func(_, table []byte) {
+			copy(table[calls[0]:], table[calls[1]:][:4])
+			table[calls[0]] += 2
+		},
+		"calls twice": func(_, table []byte) { copy(table[calls[0]:], table[calls[1]:][:4]) },
+	} {
+		bad := bytes.Clone(memory)
+		table, _, err := functionTableIn(bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damage(bad, table)
+		if err := shortenNames(bad); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
 // The runtime prints the same stack trace, with functions that were inlined and such with type arguments.
 func TestStackTrace(t *testing.T) {
 	module := build(t)

@@ -209,9 +209,15 @@ func memoryBefore(t *testing.T, module []byte) []byte {
 	return image(parts)
 }
 
-// The packed module has the table once it has started, and the rest of its memory from the beginning; and it runs.
 func TestShrink(t *testing.T) {
 	module := build(t)
+	t.Run("as it is linked", func(t *testing.T) { testShrink(t, module) })
+	t.Run("as Go 1.25 links it", func(t *testing.T) { testShrink(t, older(t, module)) })
+}
+
+// The packed module has the table once it has started, and the rest of its memory from the beginning; and it runs.
+func testShrink(t *testing.T, module []byte) {
+	t.Helper()
 	packed, err := shrink(module)
 	if err != nil {
 		t.Fatal(err)

@@ -50,8 +50,8 @@ func shrink(module []byte) ([]byte, error) {
 	table := without[base : base+records*recordSize]
 	clear(table)
 	packed := pack(memory[first:base])
-	if len(packed) > len(table) {
-		return nil, errors.New("the table has no room for the others")
+	if len(packed) > len(table) { // there is no room for them
+		first, packed = base, nil
 	}
 	clear(without[first:base])
 	copy(table, packed)
@@ -65,17 +65,14 @@ func shrink(module []byte) ([]byte, error) {
 	return join(all), nil
 }
 
-// packedFrom returns where the tables begin that are packed. They end where another one is.
+// packedFrom returns where the tables begin that are packed, up to the one that is left out. Before Go 1.26 that lies
+// in front of the others, and none are packed.
 func packedFrom(memory []byte, end int) (int, error) {
 	t, at, err := functionTableIn(memory)
 	if err != nil {
 		return 0, err
 	}
-	first := at + int(t.field(fieldFunctions))
-	if first > end {
-		return 0, errNames
-	}
-	return first, nil
+	return min(at+int(t.field(fieldFunctions)), end), nil
 }
 
 // record returns the number of the function in record k.

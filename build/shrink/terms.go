@@ -23,7 +23,8 @@ const inputStack = -1
 
 // terms holds values, each once: equal values have one number, whichever way they were computed, as far as the rules
 // here say so. These are the rules of arithmetic modulo 2^32, and one more: addresses in the frame are never beyond the
-// memory's end, so that it does not matter which instruction adds to them.
+// memory's end, so that it does not matter which instruction adds to them. Where values cannot be computed at all, as
+// in a division by zero or a load beyond the memory's end, is not compared.
 type terms struct {
 	ids   map[node]term
 	nodes []node

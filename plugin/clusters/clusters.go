@@ -60,7 +60,7 @@ type Cluster struct {
 	CapsAt  time.Duration             // when a waiting request brought the latest caps to the queue
 	caps    map[*config.Config]uint32 // digests of what the caps follow from
 
-	Prompts Prompts          // for prefix_cache
+	Prompts PromptStats      // for prefix_cache
 	Metrics *engines.Cluster // of its engines, and lists of their models
 	Shown   *stats.Cluster   // statistics, nil before the first are set
 	// LevelsAt is when Redis was asked what is left of budgets.

@@ -8,8 +8,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// Prompts compares the prefix index with the KV caches of a cluster's endpoints, as far as one VM knows them.
-type Prompts struct {
+// PromptStats compares the prefix index with the KV caches of a cluster's endpoints, as far as one VM knows them.
+type PromptStats struct {
 	User   PromptUser          // of the latest request, nil when that is no longer in force
 	Config *config.Config      // of the latest request
 	View   *lb.View            // of the latest request
@@ -24,12 +24,12 @@ type PromptUser interface {
 }
 
 // UsedBy notes the configuration under which the latest prompt came.
-func (p *Prompts) UsedBy(by PromptUser, c *config.Config) { p.User, p.Config = by, c }
+func (p *PromptStats) UsedBy(by PromptUser, c *config.Config) { p.User, p.Config = by, c }
 
 // Share returns how much of what the caches of the endpoints hold the prefix index has room to describe, in percent;
 // false while that is not known. It counts each block of the index for one endpoint's cache, although a block names up
 // to four.
-func (p *Prompts) Share(view *lb.View) (percent uint64, known bool) {
+func (p *PromptStats) Share(view *lb.View) (percent uint64, known bool) {
 	if p.Config.Prefix.CacheTokens == 0 || p.Sizes.PerBlock() == 0 || view == nil {
 		return 0, false
 	}

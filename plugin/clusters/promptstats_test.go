@@ -13,7 +13,7 @@ import (
 func TestTableShare(t *testing.T) {
 	view := &lb.View{Endpoints: []lb.Endpoint{{Addr: "a", Weight: 2}, {Addr: "b"}, {Addr: "c", Weight: 1}}}
 	blocks := memstore.IndexBlocks(1 << 20)
-	p := Prompts{Config: &config.Config{
+	p := PromptStats{Config: &config.Config{
 		Prefix:  policy.CacheConfig{IndexMemory: lb.IndexMemory{Local: 1 << 20}, CacheTokens: blocks * 25},
 		Weights: map[string]float64{"c": 5},
 	}}

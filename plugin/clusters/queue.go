@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/redisclient"
@@ -47,6 +48,48 @@ func (q *Queue) Addrs() []string {
 		addrs[i] = q.Candidates[i].Addr
 	}
 	return addrs
+}
+
+// queueReadPeriod is how often the statistics of a queue are read at most to refuse requests.
+const queueReadPeriod = 100 * time.Millisecond
+
+// RefreshQueue reads the statistics of the queue again, unless that was just done. local is the store in the gateway's
+// memory.
+func (cl *Cluster) RefreshQueue(now time.Duration, local *memstore.Store) {
+	if q := &cl.Queue; q.Config != nil && now-q.ReadAt >= queueReadPeriod {
+		cl.ReadQueue(now, local)
+	}
+}
+
+// ReadQueue reads the statistics of the queue, and what is in flight as long as no pace is known.
+func (cl *Cluster) ReadQueue(now time.Duration, local *memstore.Store) {
+	q := &cl.Queue
+	q.Stats, q.Running, q.ReadAt = q.Store.Queue(now, cl.Name), 0, now
+	if q.Stats.Interval > 0 {
+		return
+	}
+	if loads, known := cl.QueueLoads(local); known {
+		for _, l := range loads {
+			q.Running += l.Requests
+		}
+	}
+}
+
+// QueueLoads returns what is in flight at each endpoint of the queue, over all owners.
+func (cl *Cluster) QueueLoads(local *memstore.Store) (loads []lb.Load, known bool) {
+	q := &cl.Queue
+	if q.Redis == nil {
+		loads, err := local.Loads(cl.Name, q.Addrs(), nil)
+		return loads, err == nil
+	}
+	for _, addr := range q.Addrs() {
+		l, known := q.Inflight[addr]
+		if !known {
+			return nil, false
+		}
+		loads = append(loads, l)
+	}
+	return loads, true
 }
 
 // ShowClasses adds the classes of all configurations of the cluster to those that have a gauge. Their gauges stay while

@@ -25,10 +25,8 @@ func TestAdoptedServersFail(t *testing.T) {
 		us.advance(50 * time.Millisecond)
 		a.wantAt(true)
 		// As if another gateway had taken the room that this one counts on.
-		for _, h := range us.workers[1].vm.Regions.Homes {
-			if err := h.Board.See(us.now, 0, region.State{Open: 1}); err != nil {
-				t.Fatal(err)
-			}
+		if err := us.workers[1].home().Board.See(us.now, 0, region.State{Open: 1}); err != nil {
+			t.Fatal(err)
 		}
 		b := us.client(1, regionChat)
 		us.advance(20 * time.Millisecond)
@@ -159,11 +157,10 @@ func startWaitingThere(t *testing.T, n int) (us *fakeDriver, home, there *fakeSt
 // forgetServers has Redis not have told yet that the adopted servers are full.
 func (d *fakeDriver) forgetServers() {
 	for _, w := range d.workers {
-		for _, h := range w.vm.Regions.Homes {
-			clear(h.Loads)
-			if err := h.Board.See(d.now, 0, region.State{Open: 9}); err != nil {
-				d.t.Fatal(err)
-			}
+		h := w.home()
+		clear(h.Loads)
+		if err := h.Board.See(d.now, 0, region.State{Open: 9}); err != nil {
+			d.t.Fatal(err)
 		}
 	}
 }
@@ -328,4 +325,15 @@ func panicWithAdopted(t *testing.T, waits bool, call string, n int) (fired bool)
 		t.Errorf("%d requests were counted as %v", want, us.metrics.decisions())
 	}
 	return fired
+}
+
+// What waits for adopted servers is there already: while it waits nobody tries to send it on.
+func TestWhatWaitsThereIsNotSentOn(t *testing.T) {
+	us, _, _, waits := startWaitingThere(t, 2)
+	for i, w := range us.workers {
+		if n := w.triesToForward(); n != 0 {
+			t.Errorf("worker %d tried %d times", i, n)
+		}
+	}
+	us.wantWaiting(waits...)
 }

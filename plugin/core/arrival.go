@@ -62,7 +62,7 @@ func (s *Stream) headersCame(end bool) host.Action {
 	switch {
 	case pl.Traits.Opaque:
 		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.Traits.Multipart && pl.Facts.ReadsFacts() && !pl.Traits.Awaits: // for its model, no more
+	case pl.Traits.Multipart && pl.Facts.NeedsBody() && !pl.Traits.Awaits: // for its model, no more
 	case pl.Traits.Encoded && pl.Config.Unit != lb.Tokens:
 		return pl.decide(0, true, lb.ReasonChosen)
 	case pl.Traits.Encoded:
@@ -130,7 +130,7 @@ func (s *Stream) passDuplicate() host.Action {
 // stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
 // whatever becomes of the request. Changing a header has the gateway select the route again.
 func (s *Stream) stripClusterHeaders() {
-	names := s.plugin.Headers
+	names := s.plugin.ClusterHeaders
 	if set := s.plugin.Set; set != nil {
 		names = set.ClusterHeaders()
 	}

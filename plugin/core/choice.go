@@ -24,7 +24,6 @@ type choice struct {
 	plugin *vm.Plugin
 
 	region  forward.Forwarding // to or from another region
-	steer   steering           // where it is sent
 	serving placement.Serving  // who serves it, and what the answer shows
 
 	inside *choice // the next of the row, nil for none
@@ -38,7 +37,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl := &choice{stream: s, plugin: s.plugin, outer: outer}
 	pl.Config, pl.Scope = c, scope
 	pl.Start(&s.plugin.VM.Shared, &s.Request, s.plugin, pl)
-	pl.steer.of, pl.serving.Of = &pl.Placement, &pl.Placement
+	pl.serving.Of = &pl.Placement
 	pl.region = forward.New(&pl.Placement, s.plugin.VM.Regions)
 	pl.decision = decision{of: &pl.Placement, away: &pl.region}
 	return pl
@@ -64,7 +63,7 @@ func (pl *choice) act(r placement.Result) host.Action {
 			return pl.send()
 		case placement.Refused:
 			return pl.refuse(r.Why, r.Expected)
-		case placement.Left:
+		case placement.Native:
 			return pl.pass(r.Why)
 		}
 		if a, left := pl.leave(pl.elsewhere(r)); left {
@@ -102,13 +101,13 @@ func (pl *choice) elsewhere(r placement.Result) forward.Leaving {
 func (pl *choice) send() host.Action {
 	log := pl.plugin.VM.GW.Log
 	if pl.Config.Shadow {
-		pl.steer.leaveToGateway()
-	} else if err := pl.steer.send(); err != nil {
+		pl.leaveToGateway()
+	} else if err := pl.steer(); err != nil {
 		log(host.Warn, "the gateway refused the destination "+pl.Lease.Chosen+": "+err.Error())
 		pl.Release()
 		return pl.pass(lb.ReasonStoreError)
 	}
-	pl.decided(pl.serving.Settle())
+	pl.decided(pl.serving.ReasonSent())
 	pl.serving.Sent()
 	if pl.Config.DetailLog {
 		log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.describe())
@@ -116,14 +115,36 @@ func (pl *choice) send() host.Action {
 	return pl.chooseInside()
 }
 
-// refuse answers a request for which there is no room. expected is as for AnswerRefused. Nothing is refused in shadow
-// mode.
+// steer sends the request to what was chosen: an endpoint by its address, or a cluster by a header, from which its
+// route takes it (lb_type cluster).
+func (pl *choice) steer() error {
+	l, to := &pl.Lease, pl.Gateway
+	if !pl.Config.AmongClusters() {
+		return to.Steer(l.Chosen, pl.Others())
+	}
+	l.SteeredAt = l.ReadClock()
+	to.Unsteer()
+	to.SetCluster(pl.Config.Clusters.Header, l.Chosen)
+	return nil
+}
+
+// leaveToGateway leaves the request to the gateway.
+func (pl *choice) leaveToGateway() {
+	pl.Gateway.Unsteer()
+	if c := pl.Config; c != nil && c.AmongClusters() && pl.Lease.SteeredAt > 0 {
+		pl.Gateway.SetCluster(c.Clusters.Header, "")
+	}
+}
+
+// refuse answers a request for which there is no room. expected is as for [placement.Placement.NoteRefused]. Nothing is
+// refused in shadow mode.
 func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 	if pl.Config.Shadow {
 		return pl.pass(lb.ReasonShadow)
 	}
 	pl.decided(why)
-	pl.AnswerRefused(why, expected)
+	r := pl.NoteRefused(why, expected)
+	pl.Gateway.Reply(pl.Config.Overload.Status, refusalHeaders(&r), overloadBody(why))
 	return host.Hold
 }
 
@@ -148,8 +169,8 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 	if pl.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
 		return pl.leaveAdopted()
 	}
-	pl.steer.leaveToGateway()
-	if pl.region.Left() && !pl.isAdopted() {
+	pl.leaveToGateway()
+	if pl.outer == nil && pl.region.IsAway() {
 		pl.region.Recall()
 	}
 	pl.decided(reason)

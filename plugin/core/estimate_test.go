@@ -15,7 +15,7 @@ func TestSampleCountsUsage(t *testing.T) {
 		c := d.client(0, streamtest.Request{Frames: []string{chatOf(`"model-a"`, 1, 4000)}})
 		c.Head(status)
 		c.Data(answer)
-		if c.core.first.serving.ReadsUsage() {
+		if c.core.first.Response.Usage {
 			read++
 		}
 		c.Finish()

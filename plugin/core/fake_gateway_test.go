@@ -360,7 +360,10 @@ func (g fakeGateway) Wake(owner uint64, message []byte) {
 
 func (g fakeGateway) PluginDone(context uint32) { g.left = append(g.left, context) }
 
-func (g fakeGateway) RedisLink(*config.Config) host.RedisLink { return &fakeLink{redis: g.redis} }
+func (g fakeGateway) RedisLink(*config.Config) host.RedisLink {
+	g.redis.latest = &fakeLink{redis: g.redis}
+	return g.redis.latest
+}
 
 func (g fakeGateway) Log(l host.Level, text string) {
 	g.fakeProcess.log = append(g.fakeProcess.log, fmt.Sprintf("%d %s", l, text))

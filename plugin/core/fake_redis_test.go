@@ -15,6 +15,7 @@ import (
 // fakeRedis connects the fake gateway to a real Redis: commands are carried out at once, in real time, and their
 // answers arrive when the test decides, in simulated time.
 type fakeRedis struct {
+	latest  *fakeLink // to it that was made
 	process *fakeProcess
 	conn    *pipe.Conn
 	latency time.Duration // of an answer; 0: it is there before the call returns

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -23,6 +24,22 @@ func hopOf(c *fakeStream) streamtest.Request {
 	r := regionChat
 	r.Headers = [][2]string{{regions.HeaderHop, c.header(regions.HeaderHop)}}
 	return r
+}
+
+// triesToForward returns how many of the requests that wait at a worker would be sent on if there was room elsewhere.
+func (w *fakeWorker) triesToForward() (tries int) {
+	w.vm.Waiters.ForwardWaiting(func(*config.Config) bool { tries++; return true })
+	return tries
+}
+
+// What has come from another region does not leave again, so while it waits nobody tries to send it on.
+func TestForwardedAreNotSentOn(t *testing.T) {
+	us, eu := startRegions(t, 1, 1, "")
+	_, away := us.client(0, regionChat), us.client(0, regionChat)
+	_, waits := eu.client(0, hopOf(away)), eu.client(0, hopOf(away))
+	if n := eu.workers[0].triesToForward(); !waits.Held() || n != 0 {
+		t.Errorf("held %v, tried %d times", waits.Held(), n)
+	}
 }
 
 // Whichever call panics while a request is forwarded, at once or after a wait, it is served and counted once, and
@@ -114,7 +131,7 @@ func TestPanicWhileAnsweringProbes(t *testing.T) {
 			if !c.Ended {
 				c.Finish()
 			}
-			return c.Result().Headers[regions.HeaderAnswer]
+			return c.Result().Headers[headerAnswer]
 		}
 		us.fault, us.faultLeft = call, 1
 		first := ask(1)
@@ -231,7 +248,7 @@ func TestReplayedProbes(t *testing.T) {
 		c := us.client(worker, streamtest.Request{
 			Method: "GET", Path: regions.ProbePath, Headers: [][2]string{{regions.HeaderProbe, text}},
 		})
-		return c.Result().Headers[regions.HeaderAnswer]
+		return c.Result().Headers[headerAnswer]
 	}
 	text := region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+us.now, 7)
 	for i := range text {

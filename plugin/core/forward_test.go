@@ -30,6 +30,9 @@ func startRegions(t *testing.T, us, eu int, members string) (*fakeDriver, *fakeD
 	return newRegions(t, us, eu, members, func(_ *fakeDriver, config string) string { return config })
 }
 
+// home returns its region as the worker's configuration in force sees it.
+func (w *fakeWorker) home() *regions.Home { return w.vm.Regions.Of(w.current.Set.Regions()[0]) }
+
 // newRegions does so with configurations that are changed, each before its gateway starts.
 func newRegions(t *testing.T, us, eu int, members string, change func(d *fakeDriver, config string) string) (
 	*fakeDriver, *fakeDriver,
@@ -201,7 +204,7 @@ func TestForgedHops(t *testing.T) {
 		Method: "GET", Path: regions.ProbePath,
 		Headers: [][2]string{{regions.HeaderProbe, forger.SignProbe("eu", "us", fakeEpoch+us.now, 1)}},
 	})
-	if probe.Result().Headers[regions.HeaderAnswer] != "" || probe.Result().Status == 204 {
+	if probe.Result().Headers[headerAnswer] != "" || probe.Result().Status == 204 {
 		t.Errorf("a stranger is answered: %+v", probe.Result())
 	}
 	busy.Finish()
@@ -304,10 +307,8 @@ func TestRegionsAreReplaced(t *testing.T) {
 		t.Fatal("the new configuration is refused")
 	}
 	pass(2*time.Second, us, eu)
-	for _, h := range us.workers[1].vm.Regions.Homes {
-		if all, err := h.Board.Peers(us.now); h.Config.Regions.Buffer == 5 && (err != nil || !all[0].Available) {
-			t.Errorf("by the new configuration the other region is not available: %+v %v", all, err)
-		}
+	if all, err := us.workers[1].home().Board.Peers(us.now); err != nil || !all[0].Available {
+		t.Errorf("by the new configuration the other region is not available: %+v %v", all, err)
 	}
 	away := us.client(1, chat)
 	if away.cluster != "to-eu" {
@@ -327,10 +328,8 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 			return strings.Replace(config, "prefix_cache", policy, 1)
 		})
 		busy := us.client(0, regionChat)
-		for _, h := range us.workers[0].vm.Regions.Homes { // as if others had filled the room there
-			for range 20 {
-				h.Board.Forward(us.now, nil, -1, 1, nil)
-			}
+		for range 20 { // as if others had filled the room there
+			us.workers[0].home().Board.Forward(us.now, nil, -1, 1, nil)
 		}
 		waits := us.client(0, regionChat)
 		us.wantWaiting(waits)

@@ -52,7 +52,7 @@ func (pl *choice) prepareInside() {
 	}
 	in := newChoice(pl.stream, pl, c, pl.Scope)
 	in.Within = &pl.Lease.Addr
-	in.State.TakeOver(&pl.State)
+	in.Kept.TakeOver(&pl.Kept)
 	pl.seen.inner = in
 	b := pl.seen.body
 	if b == nil {
@@ -113,7 +113,7 @@ func (pl *choice) adopt() host.Action {
 	pl.inside, in.Within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
 	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
 	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
-	in.State.TakeOver(&pl.State)
+	in.Kept.TakeOver(&pl.Kept)
 	in.region.JoinServers(&pl.region)
 	of := &pl.Prompt.Work
 	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
@@ -138,4 +138,4 @@ func (pl *choice) leaveAdopted() host.Action {
 }
 
 // isAdopted reports whether this is the choice of an adopted server.
-func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.Left() }
+func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.IsAway() }

@@ -344,8 +344,8 @@ func TestReferencesBehindLongPrompts(t *testing.T) {
 			c.Send(seededWords(1, 4_000), false)
 		}
 		c.Send(`","model":"m","previous_response_id":"resp_1"}`, true)
-		if path == "/v1/responses" && c.core.first.State.ID != "resp_1" {
-			t.Errorf("it refers to %q", c.core.first.State.ID)
+		if path == "/v1/responses" && c.core.first.Kept.ID != "resp_1" {
+			t.Errorf("it refers to %q", c.core.first.Kept.ID)
 		}
 		if c.core.first.Facts.Model != xxhash.Sum64String("m") {
 			t.Errorf("%s: its model is not known", path)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,34 @@ func TestBrokenLists(t *testing.T) {
 			if log := strings.Join(d.log, "\n"); strings.Count(log, "does not list its models") != 1 {
 				t.Errorf("the log has %q", log)
 			}
+		})
+	}
+}
+
+// Lists that become known while a body comes change nothing in how that is read: as long as its parts keep coming the
+// request waits for the end, and then goes where its model is.
+func TestListsBecomeKnownWhileABodyComes(t *testing.T) {
+	same := map[int][]string{0: {"sql"}, 1: {"sql"}, 2: {"sql"}, 3: {"sql"}}
+	for name, models := range map[string]map[int][]string{"they differ": onOne(), "they are equal": same} {
+		t.Run(name, func(t *testing.T) {
+			d := startFake(t, 1, 4, listsConfig)
+			d.models = models
+			c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"`}, Unended: true})
+			if at := d.served(0, "sql"); !slices.Contains(models[at], "sql") {
+				t.Fatalf("the first request is sent to endpoint %d", at)
+			}
+			for range 3 { // in all more than body_timeout
+				d.advance(100 * time.Millisecond)
+				if c.Send("words ", false); c.Upstream() >= 0 {
+					t.Fatalf("before its model has come it is sent to endpoint %d", c.Upstream())
+				}
+			}
+			c.Send(`","model":"sql"}`, true)
+			if at := c.Upstream(); at < 0 || !slices.Contains(models[at], "sql") {
+				t.Errorf("sent to endpoint %d", at)
+			}
+			c.Finish()
+			d.drained()
 		})
 	}
 }

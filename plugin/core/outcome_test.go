@@ -7,7 +7,6 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/plugin/process"
-	"github.com/warmgate/warmgate/plugin/response"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -149,7 +148,7 @@ func TestResetOfAnUnfinishedRequest(t *testing.T) {
 		d := startFake(t, 1, 4, requestsConfig)
 		c := d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: unended}.Filled())
 		addr := d.Addr(c.Upstream())
-		d.advance(response.StalledAfter + process.TickPeriod)
+		d.advance(3 * process.TickPeriod)
 		c.ResetByUpstream()
 		if blamed := d.weights()[addr] < 1; blamed == unended {
 			t.Errorf("the request has not all come %v, held against the endpoint %v", unended, blamed)

@@ -8,7 +8,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/process"
-	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // recorder is a policy that keeps what it planned and what it observed.
@@ -112,31 +111,4 @@ func TestFirstPartMayBeTheEnd(t *testing.T) {
 		t.Errorf("in parts: the first after %v and the end after %v", o.TTFT, o.Duration)
 	}
 	d.drained()
-}
-
-// The outcome has the TTFT and the duration of an answer in parts from the chosen endpoint.
-func TestOutcomeHasTimes(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		change func(s *choice)
-		want   lb.Outcome
-	}{
-		{"in parts", func(*choice) {}, lb.Outcome{CountedTokens: 90, TTFT: time.Second, Duration: 3 * time.Second}},
-		{"in one piece", func(s *choice) { s.Response.TTFT = 0 }, lb.Outcome{CountedTokens: 90}},
-		{"retried", func(s *choice) { s.Lease.Addr = "b" }, lb.Outcome{}},
-		{"without a prompt", func(s *choice) { s.Prompt.Chain = nil }, lb.Outcome{}},
-	} {
-		d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
-		in := d.workers[0].current
-		s := newChoice(&Stream{plugin: in}, nil, in.Set.Match("", "", ""), "")
-		s.Prompt.Chain = &request.Chain{Planned: time.Minute}
-		s.Lease.Addr, s.Lease.Chosen, s.Response.TTFT = "a", "a", time.Second
-		s.Lease.Reservation.Plan = lb.Plan{Tokens: 90}
-		s.Lease.Reservation.Grant = lb.Grant{Load: lb.Load{Requests: 5}}
-		c.change(s)
-		var got lb.Outcome
-		if s.serving.Measure(time.Minute+3*time.Second, &got); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
-	}
 }

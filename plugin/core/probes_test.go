@@ -12,6 +12,9 @@ import (
 	"github.com/warmgate/warmgate/plugin/regions"
 )
 
+// headerAnswer is where the answer to a probe is.
+const headerAnswer = "x-warmgate-probe-answer"
+
 // ask sends a probe of the region eu to a worker.
 func (d *fakeDriver) ask(worker int, nonce uint64, frames ...string) *fakeStream {
 	text := region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+d.now, nonce)
@@ -23,7 +26,7 @@ func (d *fakeDriver) ask(worker int, nonce uint64, frames ...string) *fakeStream
 // said returns what the answer to a probe says; false if there is none.
 func (d *fakeDriver) said(c *fakeStream) (region.State, bool) {
 	d.t.Helper()
-	text := c.Result().Headers[regions.HeaderAnswer]
+	text := c.Result().Headers[headerAnswer]
 	if text == "" {
 		return region.State{}, false
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/request"
-	"github.com/warmgate/warmgate/plugin/response"
 )
 
 func TestVerdict(t *testing.T) {
@@ -79,9 +78,9 @@ func TestVerdictOfImpatience(t *testing.T) {
 		waited  time.Duration
 		want    lb.Verdict
 	}{
-		{"downstream_remote_disconnect", 0, true, response.PatientFor, lb.Overload},
+		{"downstream_remote_disconnect", 0, true, 5 * time.Second, lb.Overload},
 		{"http2.remote_reset", 0, true, time.Minute, lb.Overload},
-		{"downstream_remote_disconnect", 0, true, response.PatientFor - 1, lb.Neutral},
+		{"downstream_remote_disconnect", 0, true, 5*time.Second - 1, lb.Neutral},
 		{"downstream_remote_disconnect", 200, true, time.Minute, lb.Neutral},
 		{"downstream_remote_disconnect", 0, false, time.Minute, lb.Neutral}, // an upload that was given up
 		{"stream_idle_timeout", 504, false, time.Minute, lb.Neutral},
@@ -187,15 +186,15 @@ func TestClientsThatGiveUp(t *testing.T) {
 		wait    time.Duration
 		blamed  bool
 	}{
-		"no body": {streamtest.Request{}, response.PatientFor, true},
-		"a body":  {streamtest.Request{Frames: []string{`{}`}}, response.PatientFor, true},
+		"no body": {streamtest.Request{}, 5 * time.Second, true},
+		"a body":  {streamtest.Request{Frames: []string{`{}`}}, 5 * time.Second, true},
 		"trailers": {
 			streamtest.Request{Frames: []string{`{}`}, Trailers: [][2]string{{"a", "b"}}},
-			response.PatientFor,
+			5 * time.Second,
 			true,
 		},
-		"soon":               {streamtest.Request{Frames: []string{`{}`}}, response.PatientFor - time.Second, false},
-		"a body without end": {streamtest.Request{Frames: []string{`{`}, Unended: true}, response.PatientFor, false},
+		"soon":               {streamtest.Request{Frames: []string{`{}`}}, 4 * time.Second, false},
+		"a body without end": {streamtest.Request{Frames: []string{`{`}, Unended: true}, 5 * time.Second, false},
 	} {
 		d := startFake(t, 1, 2, requestsConfig)
 		s := d.workers[0].open(c.request.Filled())

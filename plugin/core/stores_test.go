@@ -137,13 +137,13 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 		}
 		return nil
 	}
-	first := only()
+	first, link := only(), d.redis.latest
 	old := d.client(0, streamtest.Request{})
 	if !d.configure(strings.Replace(redisConfig(`"max_inflight":5`), "my secret", "another", 1)) {
 		t.Fatal("refused")
 	}
-	if only() != first || first.Link.(*fakeLink).login.Password != "another" {
-		t.Errorf("the store is another one, or has the password %q", first.Link.(*fakeLink).login.Password)
+	if only() != first || link.login.Password != "another" {
+		t.Errorf("the store is another one, or has the password %q", link.login.Password)
 	}
 	if !d.configure(redisConfig(`"database":1`)) {
 		t.Fatal("refused")
@@ -153,13 +153,13 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	if len(v.Stores.InRedis) != 2 {
 		t.Errorf("%d stores while a request is counted in the old one, want 2", len(v.Stores.InRedis))
 	}
-	kept := first.Link.(*fakeLink).kept
+	kept := link.kept
 	old.Finish()
 	d.advance(3 * time.Second)
 	if only() == first {
 		t.Error("the old store is still there, and the new one is not")
 	}
-	if first.Link.(*fakeLink).kept != kept {
+	if link.kept != kept {
 		t.Error("the old login is used still")
 	}
 	if !d.configure(`{"enabled":false}`) {

@@ -16,7 +16,7 @@ func TestReadsASample(t *testing.T) {
 		c := d.client(0, streamtest.Request{Frames: []string{chatOf(`"model-a"`, 1, 4000)}})
 		c.Head(200)
 		c.Data(fmt.Sprintf(`{"usage":{"prompt_tokens":120,"completion_tokens":%d}}`, output))
-		if c.core.first.serving.ReadsUsage() {
+		if c.core.first.Response.Usage {
 			read++
 		}
 		c.Finish()

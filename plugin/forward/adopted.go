@@ -28,7 +28,7 @@ func (f *Forwarding) Servers() string { return f.pl.Config.Regions.Peers[f.peer]
 // JoinServers has a placement at adopted servers know that another one of its request has left for them.
 func (f *Forwarding) JoinServers(from *Forwarding) {
 	f.To, f.peer, f.why, f.away = from.To, from.peer, from.why, ToServers
-	f.pl.Wait.Forwarded = true
+	f.pl.Wait.Forwarded, f.pl.Wait.Stays = true, true
 }
 
 // maxReturns is how often a request may come back from adopted servers, until it stays at home.
@@ -39,5 +39,6 @@ func (f *Forwarding) ComeHome() {
 	pl := f.pl
 	f.regions.Of(pl.Config).NoneOpen(f.peer)
 	f.Recall()
-	*f = Forwarding{pl: pl, regions: f.regions, from: f.from, returns: f.returns + 1}
+	*f = Forwarding{pl: pl, regions: f.regions, returns: f.returns + 1}
+	pl.Wait.Stays = f.returns >= maxReturns
 }

@@ -73,6 +73,7 @@ func (f *Forwarding) meetHop(homes []*config.Config, hop string) {
 	v := pl.Shared
 	from := f.regions.Hop(homes, hop, f.hopSubject())
 	f.from, pl.Wait.Forwarded = from.From, from.Forwarded()
+	pl.Wait.Stays = f.from != ""
 	switch {
 	case !from.Signed():
 		v.Stats.Count(stats.ForgedHops, 1)
@@ -152,8 +153,8 @@ func (f *Forwarding) ForwardBack() Leaving {
 // mayLeave reports whether the request may be forwarded.
 func (f *Forwarding) mayLeave() bool {
 	pl := f.pl
-	away := f.from != "" || f.To != "" || f.returns >= maxReturns
-	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !away && pl.Phase < placement.PhaseLeased
+	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !pl.Wait.Stays && f.To == "" &&
+		pl.Phase < placement.PhaseLeased
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
@@ -209,8 +210,8 @@ func (f *Forwarding) forwardTo(h *regions.Home, peer int) {
 	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", f.why.String()), 1)
 }
 
-// Left reports whether the request goes to another region, or to the servers of one.
-func (f *Forwarding) Left() bool { return f.To != "" }
+// IsAway reports whether the request goes to another region, or to the servers of one.
+func (f *Forwarding) IsAway() bool { return f.To != "" }
 
 // Recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *Forwarding) Recall() {

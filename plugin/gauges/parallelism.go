@@ -15,7 +15,7 @@ func (g *Gauges) parallelism(cl *clusters.Cluster, backpressure float64) (n uint
 	if !q.HasCaps() {
 		return 0, false
 	}
-	loads, known := g.loadsOf(cl)
+	loads, known := cl.QueueLoads(g.stores.Local)
 	if !known {
 		return 0, false
 	}
@@ -31,23 +31,6 @@ func (g *Gauges) parallelism(cl *clusters.Cluster, backpressure float64) (n uint
 		room += roomFor(&q.Candidates[i], l, mean)
 	}
 	return uint64(inflight) + uint64(float64(room)*(1-backpressure)), true
-}
-
-// loadsOf returns what is in flight at each endpoint of the queue, over all owners.
-func (g *Gauges) loadsOf(cl *clusters.Cluster) (loads []lb.Load, known bool) {
-	q := &cl.Queue
-	if q.Redis == nil {
-		loads, err := g.stores.Local.Loads(cl.Name, q.Addrs(), nil)
-		return loads, err == nil
-	}
-	for _, addr := range q.Addrs() {
-		l, known := q.Inflight[addr]
-		if !known {
-			return nil, false
-		}
-		loads = append(loads, l)
-	}
-	return loads, true
 }
 
 // askRedis asks what is in flight in one of the clusters whose requests wait in Redis, for the next time that gauges

@@ -33,7 +33,7 @@ func (s *Serving) readAs(headers [][2]string, end bool) {
 	if r.Status < 200 || r.Status >= 300 || pl.Idle() { // of that, no answer says anything
 		return
 	}
-	r.Usage = s.ReadsUsage()
+	r.Usage = s.readsUsage()
 	if r.Status == 200 && pl.Computes() && pl.Traits.Value(":method") == "POST" { // what is stored may be a page
 		r.API = answer.APIOf(pl.Traits.Path)
 	}
@@ -90,7 +90,7 @@ func (s *Serving) AnswerGoesOn(size int, end bool) {
 // ReadsBegin reports whether more of the beginning of the answer is to be read.
 func (s *Serving) ReadsBegin() bool {
 	pl := s.Of
-	return pl.State.Makes || pl.Phase == PhaseLeased && pl.Facts.ReadsRefusal(pl.Response.Status)
+	return pl.Kept.Makes || pl.Phase == PhaseLeased && pl.Facts.ReadsRefusal(pl.Response.Status)
 }
 
 // readBegin takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
@@ -104,14 +104,14 @@ func (s *Serving) readBegin(size int) {
 	if status < 200 || status >= 300 {
 		return
 	}
-	for _, made := range pl.State.Learn(size) {
+	for _, made := range pl.Kept.Learn(size) {
 		plan := lb.Plan{Scope: l.Reservation.Plan.Scope, Prefix: made}
 		l.store.RecordPrompt(l.Now(), l.Reservation.id, &plan, l.Addr)
 	}
 }
 
-// ReadsUsage reports whether the usage in the response matters.
-func (s *Serving) ReadsUsage() bool {
+// readsUsage reports whether the usage in the response matters.
+func (s *Serving) readsUsage() bool {
 	pl := s.Of
 	r := &pl.Response
 	return pl.Phase == PhaseLeased && r.Status >= 200 && r.Status < 300 && !r.Encoded &&

@@ -6,7 +6,6 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/parts"
 	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/response"
 )
@@ -15,7 +14,7 @@ import (
 // counted, and what has come of its answer.
 type basis struct {
 	request.Subject
-	Shared   *parts.Shared
+	Shared   *Shared
 	user     clusters.PromptUser // by whom it is configured
 	Within   *string             // inside another choice: the cluster that this is in
 	Phase    Phase

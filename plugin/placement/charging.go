@@ -1,9 +1,6 @@
 package placement
 
 import (
-	"strconv"
-	"time"
-
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
@@ -105,29 +102,4 @@ func limitsOf(p *lb.Plan, addr string) budget.Limits {
 // isBudget reports whether the reason is that of a request which a budget has no room for.
 func isBudget(why lb.Reason) bool {
 	return why == lb.ReasonOverBudget || why == lb.ReasonTenantOverBudget
-}
-
-// limitHeaders returns what a client is told of the budget that is likely to have room for its request first, as
-// OpenAI's API tells it, and the exact time to wait, as OpenAI's clients read it.
-func (ch *charging) limitHeaders(why lb.Reason, wait time.Duration) [][2]string {
-	of := ch.of
-	plan, grant := &of.Lease.Reservation.Plan, &of.Lease.Reservation.Grant
-	if why == lb.ReasonTenantOverBudget {
-		plan, grant = of.Lease.Budget.tenant.plan, &of.Lease.Budget.tenant.Grant
-	}
-	limits := plan.Budget.Limits[grant.Index]
-	headers := [][2]string{{"retry-after-ms", strconv.FormatInt(wait.Milliseconds(), 10)}}
-	add := func(of string, limit, left float64) {
-		if limit == 0 {
-			return
-		}
-		headers = append(headers, [2]string{"x-ratelimit-limit-" + of, strconv.FormatInt(int64(limit), 10)})
-		if left >= 0 { // else the store could not say
-			headers = append(headers, [2]string{"x-ratelimit-remaining-" + of, strconv.FormatInt(int64(left), 10)})
-		}
-		headers = append(headers, [2]string{"x-ratelimit-reset-" + of, wait.String()})
-	}
-	add("tokens", limits.Tokens, grant.Left.Tokens)
-	add("requests", limits.Requests, grant.Left.Requests)
-	return headers
 }

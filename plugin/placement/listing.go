@@ -23,7 +23,7 @@ func (pl *Placement) listed() Result {
 	v := pl.Shared
 	view := v.Views.Of(v.Clock(), pl.Scope, pl.Config)
 	if view == nil {
-		return Result{Step: Left, Why: lb.ReasonNoEndpoints}
+		return Result{Step: Native, Why: lb.ReasonNoEndpoints}
 	}
 	return pl.place(view)
 }

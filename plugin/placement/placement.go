@@ -6,7 +6,6 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/clusters"
-	"github.com/warmgate/warmgate/plugin/parts"
 	"github.com/warmgate/warmgate/plugin/request"
 )
 
@@ -21,8 +20,8 @@ type Placement struct {
 }
 
 // Start begins the placement of a request, which its driver acts on.
-func (pl *Placement) Start(of *parts.Shared, r *request.Request, user clusters.PromptUser, d Driver) {
-	pl.Shared, pl.user, pl.driver, pl.Wait.Request = of, user, d, d
+func (pl *Placement) Start(of *Shared, r *request.Request, user clusters.PromptUser, d Driver) {
+	pl.Shared, pl.user, pl.driver, pl.Wait.Callee = of, user, d, d
 	pl.Subject.Init(r, of.Env, of.Clusters, of.Prompts)
 	pl.Lease.Env, pl.Response.From, pl.Response.Env = of.Env, r.Gateway, of.Env
 	pl.Wait.of, pl.charge.of, pl.Judge.of = &pl.basis, &pl.basis, &pl.basis
@@ -35,10 +34,10 @@ func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 	now := v.Clock()
 	view := v.Views.Of(now, pl.Scope, pl.Config)
 	if view == nil {
-		return Result{Step: Left, Why: lb.ReasonNoEndpoints}
+		return Result{Step: Native, Why: lb.ReasonNoEndpoints}
 	}
 	if !pl.Config.AmongClusters() && v.GW.HasSubsets(pl.Scope, pl.Config) {
-		return Result{Step: Left, Why: lb.ReasonSubset}
+		return Result{Step: Native, Why: lb.ReasonSubset}
 	}
 	if pl.Config.AmongClusters() && !pl.NeedsOwnBody() {
 		reason = lb.ReasonChosen
@@ -46,9 +45,9 @@ func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 	var err error
 	switch pl.Cluster, pl.policy, err = v.Clusters.Get(now, pl.Scope, pl.Config); {
 	case errors.Is(err, clusters.ErrTooMany):
-		return Result{Step: Left, Why: lb.ReasonStoreError}
+		return Result{Step: Native, Why: lb.ReasonStoreError}
 	case err != nil:
-		return Result{Step: Left, Why: lb.ReasonConfigInvalid}
+		return Result{Step: Native, Why: lb.ReasonConfigInvalid}
 	}
 	pl.Cluster.Views[view.ListID] = view
 	pl.Response.Cluster = pl.Cluster
@@ -107,7 +106,7 @@ func (pl *Placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if pl.Prompt.Chain != nil {
 		pl.Cluster.Prompts.View = view
 	}
-	pl.State.Plan(now, pl.Shared.Stores, &plan)
+	pl.Kept.Plan(now, pl.Shared.Stores.Local.Holder, &plan)
 	r.Plan = plan
 	pl.Lease.plannedAt = now
 	return lb.ReasonChosen
@@ -126,13 +125,14 @@ func (pl *Placement) LeaveUnplanned(why lb.Reason) Result {
 	if pl.Phase == PhaseReserving {
 		pl.closeLease()
 	}
-	return Result{Step: Left, Why: why}
+	return Result{Step: Native, Why: why}
 }
 
 // Gone has the request take no part any more in what others wait for.
 func (pl *Placement) Gone() {
 	pl.Shared.Lists.Left(&pl.Metrics.Waiter)
 	if a := &pl.Wait.attempt; a.open {
+		a.open = false // the end may panic, and be told again
 		pl.Cluster.Retries.End(a.id)
 	}
 	pl.Metrics.Gone(pl.Cluster, pl.Lease.Chosen)

@@ -28,7 +28,7 @@ func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	of := w.of
 	cl := of.Cluster
 	q := &cl.Queue
-	of.Shared.Gauges.RefreshQueue(now, cl)
+	cl.RefreshQueue(now, of.Shared.Stores.Local)
 	waiting := max(q.Stats.Waiting, cl.Waiting)
 	switch {
 	case q.Stats.Interval > 0 && atLeast > 0:

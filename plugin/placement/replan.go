@@ -41,7 +41,7 @@ func (pl *Placement) chooseAnother(cluster string) Result {
 	pl.undoGrant(cluster)
 	if l.overflows++; l.overflows > maxOverflows {
 		pl.closeLease()
-		return Result{Step: Left, Why: lb.ReasonNoClusterAvailable}
+		return Result{Step: Native, Why: lb.ReasonNoClusterAvailable}
 	}
 	return pl.replan()
 }
@@ -100,7 +100,7 @@ func (pl *Placement) GiveWay() {
 	l.store.Release(l.Now(), p.id)
 	p.inCallback = inside
 	p.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
-	if pl.Wait.Over = inside; inside {
+	if inside {
 		return // the request's own callback goes on with that
 	}
 	pl.driver.Answered(pl.finishReservation())
@@ -124,7 +124,7 @@ func (pl *Placement) planAnew() Result {
 		why = pl.makePlan(now, view)
 	}
 	if why != lb.ReasonChosen {
-		return Result{Step: Left, Why: why}
+		return Result{Step: Native, Why: why}
 	}
 	return pl.reserve()
 }

@@ -123,7 +123,7 @@ func (pl *Placement) GiveUp() Result {
 	if why := pl.Wait.refusalOf(r.err); why != lb.ReasonStoreError {
 		return pl.refusedAsFull(why, r.Grant.Expected)
 	}
-	return Result{Step: Left, Why: lb.ReasonStoreError}
+	return Result{Step: Native, Why: lb.ReasonStoreError}
 }
 
 // refusedAsFull refuses a request for which there is no room: the cluster is overloaded.
@@ -147,7 +147,7 @@ func (pl *Placement) leased(addr string, gone bool) Result {
 	l.charged(addr)
 	if gone {
 		pl.Release()
-		return Result{Step: Left, Why: pl.noneHealthy()}
+		return Result{Step: Native, Why: pl.noneHealthy()}
 	}
 	return Result{Step: Placed}
 }

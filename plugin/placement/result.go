@@ -20,20 +20,20 @@ const (
 	NoPlan              // there is nothing to choose
 	NoRoom              // its store has no room for it: it can give up
 	Refused             // it is to be answered in an endpoint's place
-	Left                // it is left to the gateway
+	Native              // it is left to the gateway
 )
 
 // Result is what has come of a step of a placement, on which its driver acts.
 type Result struct {
 	Step
-	Why      lb.Reason     // there is no plan, or it is refused or left
+	Why      lb.Reason     // there is no plan, or it is refused or left to the gateway
 	At       time.Duration // when it was ready, or the store was asked
 	Expected time.Duration // in which a request that is refused would likely be placed, 0 if the store has not told
 }
 
 // Driver acts on the results of a placement that come later than what was asked for.
 type Driver interface {
-	waiters.Request
+	waiters.Callee
 	request.BodyUser
 	Answered(r Result) // if it panics, GrantRecovered is called
 }

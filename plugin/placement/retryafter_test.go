@@ -7,7 +7,6 @@ import (
 
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/parts"
 )
 
 // dice is a gateway of which only random bits are wanted.
@@ -17,7 +16,7 @@ func (dice) Random() uint64 { return rand.Uint64() }
 
 // Clients that are refused at the same time do not come back at the same time.
 func TestRetryAfter(t *testing.T) {
-	s := basis{Shared: &parts.Shared{Env: &host.Env{GW: dice{}}}}
+	s := basis{Shared: &Shared{Env: &host.Env{GW: dice{}}}}
 	after := func(configured, expected time.Duration) (least, most time.Duration) {
 		s.Config = &config.Config{Overload: config.Overload{RetryAfter: configured}}
 		least = time.Duration(1<<63 - 1)

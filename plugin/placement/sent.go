@@ -9,14 +9,14 @@ import (
 
 // This file is what is noted when a request was sent to where it is counted.
 
-// Settle returns the reason to count for a request that was sent to where it is counted.
-func (s *Serving) Settle() lb.Reason {
+// ReasonSent returns the reason to count for a request that was sent to where it is counted.
+func (s *Serving) ReasonSent() lb.Reason {
 	pl := s.Of
 	r := &pl.Lease.Reservation
 	if pl.Config.Shadow {
 		r.Reason = lb.ReasonShadow
 	}
-	r.Reason = pl.State.Placed(r.Reason, r.Grant.Cached)
+	r.Reason = pl.Kept.Placed(r.Reason, r.Grant.Cached)
 	s.sessionPlaced()
 	return r.Reason
 }

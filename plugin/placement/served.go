@@ -32,7 +32,7 @@ func (s *Serving) followServed() {
 	if pl.Config.Shadow {
 		had = r.Grant.Cached
 	}
-	if !pl.State.Asked {
+	if !pl.Kept.Asked {
 		pl.Lease.forgetPrompt(had)
 	}
 	pl.Lease.amend(served, r.Plan.AddedTokens(0))
@@ -44,7 +44,7 @@ func (s *Serving) followServed() {
 		pl.policy.Observe(now, moved)
 	}
 	pl.Lease.Addr = served
-	if !pl.State.Asked { // elsewhere is nothing of what it refers to
+	if !pl.Kept.Asked { // elsewhere is nothing of what it refers to
 		pl.Lease.recordPrompt()
 	}
 }

@@ -39,13 +39,13 @@ func (s *Serving) judge(now time.Duration) {
 	pl.Judge.measureCluster(&outcome, verdict)
 	if verdict == lb.Success {
 		pl.Wait.answered(now)
-		s.Measure(now, &outcome)
+		s.measure(now, &outcome)
 		s.measurePush(now, false)
 		s.expectMetrics(now)
 	}
 	pl.Wait.answerEnded(now, verdict)
 	pl.charge.endCharges()
-	if pl.State.LosesPrompt(verdict, pl.Lease.Reservation.Grant.Cached, pl.Response.Status) {
+	if pl.Kept.LosesPrompt(verdict, pl.Lease.Reservation.Grant.Cached, pl.Response.Status) {
 		pl.Lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 	}
 	pl.Wait.noteServed()
@@ -58,7 +58,7 @@ func (s *Serving) judge(now time.Duration) {
 func (s *Serving) learnUsage(now time.Duration, o *lb.Outcome) {
 	pl := s.Of
 	r := &pl.Response
-	if !s.ReadsUsage() {
+	if !s.readsUsage() {
 		return
 	}
 	used, known := pl.Prompt.LearnUsage(now, r.Answer, r.Complete, pl.Lease.Addr == pl.Lease.Chosen, o)
@@ -71,9 +71,9 @@ func (s *Serving) learnUsage(now time.Duration, o *lb.Outcome) {
 	}
 }
 
-// Measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
+// measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
 // not its end. Times are those of ticks, so only their averages mean something.
-func (s *Serving) Measure(now time.Duration, o *lb.Outcome) {
+func (s *Serving) measure(now time.Duration, o *lb.Outcome) {
 	pl := s.Of
 	l := &pl.Lease
 	if pl.Prompt.Chain == nil || l.Addr != l.Chosen || pl.Config.Shadow {

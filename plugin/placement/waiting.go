@@ -164,7 +164,7 @@ func (w *waiting) heldBytes() int {
 // reservedAs notes the reservation with which the request may wait.
 func (w *waiting) reservedAs(l *lease) {
 	w.ID, w.Store, w.Redis = l.Reservation.id, l.store, l.Redis != nil
-	w.View, w.PlannedAt, w.Over = l.Reservation.view, l.plannedAt, false
+	w.View, w.PlannedAt = l.Reservation.view, l.plannedAt
 }
 
 // Text returns the class and the wait for the access log, "" where no queue is configured.

@@ -65,7 +65,7 @@ func (p *Probe) hold(h *Home, c *config.Config, probe *region.Route, views []reg
 	p.s.SetCluster(c.Regions.Header, c.Regions.Cluster)
 	r.survey(r.ReadClock(), p.context, p.rulesOf(c), func(state region.State) {
 		reply := func() {
-			p.reply(204, [][2]string{{HeaderAnswer, h.key.SignAnswer(probe, r.GW.Wall(), state, views)}})
+			p.reply(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, r.GW.Wall(), state, views)}})
 		}
 		switch {
 		case !p.open: // whoever asked has left

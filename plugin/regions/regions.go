@@ -24,7 +24,7 @@ import (
 const (
 	ProbePath    = "/.well-known/warmgate/region"
 	HeaderProbe  = "x-warmgate-probe"
-	HeaderAnswer = "x-warmgate-probe-answer"
+	headerAnswer = "x-warmgate-probe-answer"
 	HeaderHop    = "x-warmgate-hop"
 )
 
@@ -37,7 +37,7 @@ type Regions struct {
 	views    *views.Views
 	wakeAt   func(now, at time.Duration) // has a tick come soon after a time
 	scraping *engines.Scraping
-	Homes    []*Home
+	homes    []*Home
 	id       uint64 // of this VM
 }
 
@@ -85,7 +85,7 @@ const (
 
 // Of returns the home of a configuration that names regions.
 func (r *Regions) Of(c *config.Config) *Home {
-	for _, h := range r.Homes {
+	for _, h := range r.homes {
 		if h.Config.Regions.SameBoard(&c.Regions) {
 			h.Config, h.usedAt = c, r.Clock()
 			return h
@@ -107,7 +107,7 @@ func (r *Regions) Of(c *config.Config) *Home {
 	if _, _, err := kv.Get(h.leader.Key); errors.Is(err, lb.ErrNotFound) {
 		_ = kv.Set(h.leader.Key, []byte{0}, 0) // the first value may be lost: then two VMs ask for a moment
 	}
-	r.Homes = append(r.Homes, h)
+	r.homes = append(r.homes, h)
 	return h
 }
 
@@ -120,13 +120,13 @@ func (r *Regions) Tick(now time.Duration) {
 			r.ask(now, r.Of(c), asked)
 		}
 	}
-	kept := r.Homes[:0]
-	for _, h := range r.Homes {
+	kept := r.homes[:0]
+	for _, h := range r.homes {
 		if now-h.usedAt < endpoints.ClusterAge {
 			kept = append(kept, h)
 		}
 	}
-	r.Homes = kept
+	r.homes = kept
 }
 
 // HaveRoom reports whether another region has room for a request of the configuration.
@@ -169,7 +169,7 @@ func (r *Regions) askPeer(now time.Duration, h *Home, peer int) {
 		return
 	}
 	call := host.ProbeCall{
-		Path: ProbePath, Header: HeaderProbe, Text: text, Answer: HeaderAnswer, Timeout: region.Timeout,
+		Path: ProbePath, Header: HeaderProbe, Text: text, Answer: headerAnswer, Timeout: region.Timeout,
 	}
 	err = r.GW.Probe(h.Config.Regions.Peers[peer].Cluster, call, func(text string) {
 		if text != "" {
@@ -197,7 +197,7 @@ func (r *Regions) gauge(now time.Duration) {
 			r.show(now, r.Of(c), shown)
 		}
 	}
-	for _, h := range r.Homes {
+	for _, h := range r.homes {
 		for _, p := range h.Config.Regions.Peers {
 			for _, stat := range [...]string{stats.PeerOpen, stats.Adopted} {
 				if name := statname.With(stat, "region", p.Name); !shown[p.Name] && r.Stats.Has(name) {
@@ -332,7 +332,7 @@ func (r *Regions) askRedis(now time.Duration, h *Home, peer int, underWay uint32
 
 // Heartbeat asks Redis for what the next look wants to know, and shows what is known of the peers.
 func (r *Regions) Heartbeat(now time.Duration) {
-	for _, h := range r.Homes {
+	for _, h := range r.homes {
 		for i, p := range h.Config.Regions.Peers {
 			if l := h.Loads[p.Adopt]; l != nil && now-l.probedAt < probedLately {
 				r.askRedis(now, h, i, 0)

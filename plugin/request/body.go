@@ -31,7 +31,8 @@ type Body struct {
 	unread   string        // why it is not read on, "" for nothing known
 }
 
-// BodyPlan is what is to be read of a body.
+// BodyPlan is what is to be read of a body. It is made once, when the wait for the body begins: what becomes known of
+// models in the meantime changes it no more.
 type BodyPlan struct {
 	atOnce    int            // bytes: max_inspect_bytes
 	most      int            // bytes: more than at once where its end matters

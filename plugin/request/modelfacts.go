@@ -24,9 +24,9 @@ type Facts struct {
 	refused bool   // the endpoint does not have the model, or not with such a context
 }
 
-// ReadsFacts reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
+// NeedsBody reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
 // have, or may do so, or it is not known yet.
-func (f *Facts) ReadsFacts() bool {
+func (f *Facts) NeedsBody() bool {
 	of := f.of
 	cl := of.known()
 	return of.isForModel() && (cl != nil && cl.Facts.Active(of.env.Clock()) || f.readsLists()) &&
@@ -46,7 +46,7 @@ func (f *Facts) meet() {
 
 // ReadModel reads the model in a body of which nothing else matters.
 func (f *Facts) ReadModel(body []byte) {
-	if !f.ReadsFacts() {
+	if !f.NeedsBody() {
 		return
 	}
 	var name string

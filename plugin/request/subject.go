@@ -26,7 +26,7 @@ type Subject struct {
 	Pattern learned.CallPattern // of a call that no table lists
 	Session Session             // that it belongs to
 	Prompt  Prompt              // its prompt, and how much work that is
-	State   State               // what it has to do with what engines keep
+	Kept    Kept                // what it has to do with what engines keep
 	Facts   Facts               // what it has to do with facts about models
 	Metrics Metrics             // what it has to do with the metrics of engines
 }
@@ -34,7 +34,7 @@ type Subject struct {
 // Init makes it the subject of a request in a VM. It must not be copied from then on: its parts know it.
 func (s *Subject) Init(r *Request, e *host.Env, known clusters.Known, p *Prompts) {
 	s.Request, s.env, s.clusters, s.prompts = r, e, known, p
-	s.Prompt.of, s.State.of, s.Facts.of = s, s, s
+	s.Prompt.of, s.Kept.of, s.Facts.of = s, s, s
 }
 
 // known returns what is known of the cluster, nil for nothing.
@@ -45,13 +45,13 @@ func (s *Subject) MeetCall(bodiless bool) {
 	s.Traits.Read(s.Gateway)
 	method := s.Traits.Value(":method")
 	s.What, s.Pattern = callOf(method, s.Traits.Path, bodiless, s.known())
-	s.State.meet(method)
+	s.Kept.meet(method)
 	s.Facts.meet()
 }
 
 // NeedsOwnBody reports whether the body decides this choice, and not one inside the chosen cluster: how long it is,
 // which adapter it is for, or which session it belongs to.
-func (s *Subject) NeedsOwnBody() bool { return s.needsMore() || s.Facts.ReadsFacts() }
+func (s *Subject) NeedsOwnBody() bool { return s.needsMore() || s.Facts.NeedsBody() }
 
 // needsMore reports whether it decides this choice by more than facts about its model.
 func (s *Subject) needsMore() bool {
@@ -71,7 +71,7 @@ func (s *Subject) needsMore() bool {
 
 // needsText reports whether a member of the body decides it that says nothing of its work.
 func (s *Subject) needsText() bool {
-	return s.Session.mayBeInBody(&s.Traits, s.Config) || s.State.inBody && !s.Traits.notJSON
+	return s.Session.mayBeInBody(&s.Traits, s.Config) || s.Kept.inBody && !s.Traits.notJSON
 }
 
 // NeedsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
@@ -115,7 +115,7 @@ func (s *Subject) PlanBody() BodyPlan {
 		atOnce: c.MaxInspectBytes, names: c.ReadsPrompt() || in != nil, timeout: c.BodyTimeout, keys: c,
 		ModelOnly: !s.needsMore() && !s.NeedsBodyInside(),
 	}
-	p.end = !s.Traits.Multipart && (c.ReadsPrompt() || c.ReadsModel() || s.needsText() || s.Facts.ReadsFacts() ||
+	p.end = !s.Traits.Multipart && (c.ReadsPrompt() || c.ReadsModel() || s.needsText() || s.Facts.NeedsBody() ||
 		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
 	most := c.MaxScanBytes
 	if in != nil {

@@ -15,10 +15,10 @@ import (
 // This file is what the end of a request says of what has served it.
 
 const (
-	// PatientFor is how long an endpoint may keep a request waiting before it counts against it that the client leaves.
-	PatientFor = 5 * time.Second
-	// StalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
-	StalledAfter = 2 * process.TickPeriod
+	// patientFor is how long an endpoint may keep a request waiting before it counts against it that the client leaves.
+	patientFor = 5 * time.Second
+	// stalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
+	stalledAfter = 2 * process.TickPeriod
 )
 
 // connectionFailures are what the gateway's details contain when it cannot connect to the endpoint.
@@ -41,7 +41,7 @@ func (r *State) Verdict(now, sentAt time.Duration, b *request.Body, from host.Ga
 		return lb.Neutral // the gateway's own limits
 	case containsAny(details, connectionFailures[:]...):
 		return lb.Failure // whatever the request was
-	case b.EndedAt == 0 && now-b.LastPart < StalledAfter && strings.Contains(details, "upstream_reset"):
+	case b.EndedAt == 0 && now-b.LastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
 		return lb.Overload // it had not all of the request yet, but that was on its way
 	case b.EndedAt == 0:
 		return lb.Neutral // the client has stalled, so that may be why
@@ -52,7 +52,7 @@ func (r *State) Verdict(now, sentAt time.Duration, b *request.Body, from host.Ga
 		return lb.Neutral // a long answer, or a slow client
 	case strings.Contains(details, "upstream") && !strings.Contains(details, "downstream"):
 		return lb.Failure
-	case r.Status == 0 && now-sentAt >= PatientFor:
+	case r.Status == 0 && now-sentAt >= patientFor:
 		return lb.Overload // the client gave up waiting
 	}
 	return lb.Neutral

@@ -52,7 +52,7 @@ type Redis struct {
 	name     string // for the log
 	Owner    uint64 // that this VM is there
 	login    config.Redis
-	Link     host.RedisLink
+	link     host.RedisLink
 	Remote   *redisclient.Store
 	fallback *lb.FallbackStore
 	named    bool          // by a configuration in force
@@ -126,8 +126,8 @@ func (s *Stores) connectTo(now time.Duration, c *config.Config) *Redis {
 	t := redisTargetOf(c)
 	r := s.InRedis[t]
 	if r == nil {
-		r = &Redis{name: c.Redis.String(), Owner: s.newOwner(), Link: s.GW.RedisLink(c)}
-		r.Remote = redisclient.New(r.Link, redisclient.Options{
+		r = &Redis{name: c.Redis.String(), Owner: s.newOwner(), link: s.GW.RedisLink(c)}
+		r.Remote = redisclient.New(r.link, redisclient.Options{
 			Owner: r.Owner, TTL: LeaseTTL, Timeout: c.ReserveTimeout, KV: s.GW.KV(),
 			Scope: c.Redis.Scope,
 		})
@@ -138,7 +138,7 @@ func (s *Stores) connectTo(now time.Duration, c *config.Config) *Redis {
 		s.InRedis[t] = r
 	}
 	r.named, r.login = true, c.Redis
-	r.Link.Connect(now, r.login)
+	r.link.Connect(now, r.login)
 	return r
 }
 
@@ -244,7 +244,7 @@ func (s *Stores) Postpone(d time.Duration) {
 		return
 	}
 	for _, r := range s.InRedis {
-		r.Link.Postpone(d)
+		r.link.Postpone(d)
 		r.Remote.Postpone(d)
 	}
 }
@@ -253,9 +253,9 @@ func (s *Stores) Postpone(d time.Duration) {
 func (s *Stores) Expire(now time.Duration) (next time.Duration) {
 	for _, r := range s.InRedis {
 		if r.named {
-			r.Link.Connect(now, r.login)
+			r.link.Connect(now, r.login)
 		}
-		next = Earlier(next, Earlier(r.Link.Expire(now), r.fallback.Expire(now)))
+		next = Earlier(next, Earlier(r.link.Expire(now), r.fallback.Expire(now)))
 	}
 	return next
 }

@@ -113,7 +113,7 @@ func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin,
 		return nil, false
 	case set == nil:
 		v.Stats.Set(stats.ConfigValid, 0)
-		return &Plugin{VM: v, Headers: config.ClusterHeaders(raw), apis: config.RefusedAPIs(raw)}, true
+		return &Plugin{VM: v, ClusterHeaders: config.ClusterHeaders(raw), apis: config.RefusedAPIs(raw)}, true
 	}
 	p := v.activate(set)
 	p.apis = config.RefusedAPIs(raw)

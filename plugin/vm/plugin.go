@@ -9,11 +9,11 @@ import (
 // Plugin is one configuration of the plugin in a VM: what Proxy-Wasm calls a plugin context. Several may be in force in
 // one VM.
 type Plugin struct {
-	VM      *VM
-	Set     *config.Set     // nil: refused, without a last good one
-	Headers []string        // by which routes take clusters, as far as the refused one names them
-	apis    config.APIPaths // of admission APIs in one that was refused as a whole
-	origin  origin          // of a configuration that was refused in part, else empty
+	VM             *VM
+	Set            *config.Set     // nil: refused, without a last good one
+	ClusterHeaders []string        // by which routes take clusters, as far as the refused one names them
+	apis           config.APIPaths // of admission APIs in one that was refused as a whole
+	origin         origin          // of a configuration that was refused in part, else empty
 	Ticker
 	calls  int             // made in its name and not answered yet
 	doneAt time.Duration   // when the gateway was done with it, 0 before

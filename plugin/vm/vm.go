@@ -11,7 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/parts"
+	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -26,7 +26,7 @@ var version, revision = "unknown", "unknown"
 // VM is what lives as long as the gateway's VM. It outlives configurations, so that counts and health do. Most parts
 // have a package of their own.
 type VM struct {
-	parts.Shared
+	placement.Shared
 	configs   *configs         // in force
 	lastGood  *lastGood        // configurations in shared memory
 	Ticks     *ticks           // timers and what is due
@@ -34,6 +34,7 @@ type VM struct {
 	Regions   *regions.Regions // probes of other regions, and answers to theirs
 	API       *admission.API   // which admits requests that their senders send themselves
 	listener  *Plugin          // the newest configuration at the latest tick
+	gauges    *gauges.Gauges   // what the statistics show
 	Duplicate bool             // the plugin was found twice in one filter chain
 }
 
@@ -52,7 +53,7 @@ func New(gw host.Gateway, kind config.Host) *VM {
 	v.Lists = v.Scraping.NewLists()
 	v.Regions = regions.New(e, v.configs.allRegions, v.Clusters, v.Stores, v.Views, v.Scraping, v.WakeAt)
 	v.API = admission.New(e, v, v.WakeAt, views.BudgetScope)
-	v.Gauges = gauges.New(e, v.configs.allParts, v.Clusters, v.Stores)
+	v.gauges = gauges.New(e, v.configs.allParts, v.Clusters, v.Stores)
 	return v
 }
 
@@ -90,7 +91,7 @@ func (v *VM) tick(p *Plugin) {
 	v.refreshLastGood()
 	v.Waiters.CountOwners(now)
 	v.setBuild()
-	v.Gauges.Set(now)
+	v.gauges.Set(now)
 	v.Regions.Heartbeat(now)
 	v.forgetClusters(now)
 }
@@ -140,7 +141,7 @@ func (v *VM) forgetClusters(now time.Duration) {
 	}
 	for name, cl := range v.Clusters {
 		if cl.Inflight == 0 && now-cl.UsedAt > endpoints.ClusterAge {
-			v.Gauges.Of(cl).Clear()
+			v.gauges.Of(cl).Clear()
 			delete(v.Clusters, name)
 			continue
 		}

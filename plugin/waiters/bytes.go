@@ -152,7 +152,7 @@ func (w *Waiters) noteBeyond(s *Waiter) {
 func (w *Waiters) makeRoom(s *Waiter, n int) bool {
 	leave, ok := w.roomFor(s, n)
 	for _, other := range leave {
-		w.RunAs(other.Context, "room for another request", other.Request.GiveWay, other.Request.GrantRecovered)
+		w.RunAs(other.Context, "room for another request", other.Callee.GiveWay, other.Callee.GrantRecovered)
 	}
 	return ok
 }
@@ -172,7 +172,7 @@ func (w *Waiters) Grow(s *Waiter, size int) bool {
 		return ok
 	}
 	ok = w.makeRoom(s, size)
-	if _, held := w.Held[s]; ok && held && !s.Over { // else its wait ended when others left
+	if _, held := w.Held[s]; ok && held { // else its wait ended when others left
 		w.count(s, more)
 	}
 	return ok
@@ -192,7 +192,7 @@ func (w *Waiters) settle() {
 		case !s.inQueue():
 			w.Beyond = append(w.Beyond, s)
 		case !w.makeRoom(s, n):
-			w.RunAs(s.Context, "room for other requests", s.Request.GiveWay, s.Request.GrantRecovered)
+			w.RunAs(s.Context, "room for other requests", s.Callee.GiveWay, s.Callee.GrantRecovered)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
@@ -122,7 +123,7 @@ func (b *bytesLab) request(scope string, turn uint64, inRedis bool) *Waiter {
 		holder: holder{scope, turn}, Config: b.cfg, Since: time.Duration(id), Store: labStore{lab: b}, Redis: inRedis,
 		ID: id,
 	}
-	w.Request = &heldRequest{Waiter: w, lab: b}
+	w.Callee = &heldRequest{Waiter: w, lab: b}
 	return w
 }
 
@@ -137,7 +138,6 @@ func (r *heldRequest) GoElsewhere()    {}
 func (r *heldRequest) GrantRecovered() {}
 
 func (r *heldRequest) GiveWay() {
-	r.Over = true
 	r.lab.left++
 	if f := r.lab.leaves; f != nil {
 		r.lab.leaves = nil
@@ -202,17 +202,21 @@ func TestBodyThatGrowsBeforeRedisAnswers(t *testing.T) {
 	}
 }
 
-// A request for whose body others leave is made to leave by what comes of that: it is not counted any more, and ends
-// once.
+// A request for whose body others leave is made to leave by what comes of that: once it has ended nothing of it is
+// counted any more.
 func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
 	b := newBytesLab(t, 1000)
 	for range 9 {
 		b.hold("a", 1, 100, false)
 	}
 	s := b.hold("a", 2, 50, false)
-	b.leaves = s.Request.GiveWay
-	if !b.Grow(s, 200) || b.Held[s] != 50 {
-		t.Errorf("%d bytes are held", b.Held[s])
+	s.Cluster, b.leaves = &clusters.Cluster{Waiting: 1}, s.Callee.GiveWay
+	if !b.Grow(s, 200) {
+		t.Error("it has no room")
+	}
+	b.Remove(s)
+	if b.Held[s] != 0 || b.of[s.holder] != 0 || b.Bytes != 900 {
+		t.Errorf("%d bytes are held, %d of its tenant's and %d in all", b.Held[s], b.of[s.holder], b.Bytes)
 	}
 	if b.left != 2 {
 		t.Errorf("%d left", b.left)

@@ -27,7 +27,7 @@ type Waiters struct {
 	*host.Env
 	stores  *stores.Stores
 	views   *views.Views
-	Held    map[*Waiter]int // and how many bytes of each: see bytes.go
+	Held    map[*Waiter]int // requests that are held, and how many bytes of each: see bytes.go
 	Bytes   int             // the sum of these
 	of      map[holder]int  // and that by tenant
 	Beyond  []*Waiter       // held beyond the room there is, until it is known whether they wait in Redis
@@ -50,12 +50,12 @@ type Waiter struct {
 	Store     lb.Store
 	Redis     bool       // that is one in Redis: so it may only wait for an answer
 	ID        lb.LeaseID // there
-	Over      bool       // its wait has ended, in a callback that goes on with that
-	Request   Request
+	Stays     bool       // it may not go to another region: it has come from one, or has been there
+	Callee    Callee
 }
 
-// Request is what is called of a request that waits, in its context.
-type Request interface {
+// Callee is what is called of a request that waits, in its context.
+type Callee interface {
 	PlanAgain()      // its endpoints have changed
 	GiveWay()        // another request needs its memory
 	GoElsewhere()    // another region may have room
@@ -135,7 +135,7 @@ func (w *Waiters) Refresh(now time.Duration) {
 	order.By(stale, byArrival)
 	for _, s := range stale[:min(len(stale), maxReplans)] {
 		s.Cluster.CapsAt = now
-		w.RunAs(s.Context, "a new plan for a waiting request", s.Request.PlanAgain, s.Request.GrantRecovered)
+		w.RunAs(s.Context, "a new plan for a waiting request", s.Callee.PlanAgain, s.Callee.GrantRecovered)
 	}
 }
 
@@ -172,7 +172,7 @@ func (w *Waiters) stale(now time.Duration) (stale []*Waiter) {
 func (w *Waiters) ForwardWaiting(isRoom func(c *config.Config) bool) {
 	var list []*Waiter
 	for s := range w.Held {
-		if s.Config.Regions.Forwards() && s.inQueue() {
+		if s.Config.Regions.Forwards() && !s.Stays && s.inQueue() {
 			list = append(list, s)
 		}
 	}
@@ -184,9 +184,9 @@ func (w *Waiters) ForwardWaiting(isRoom func(c *config.Config) bool) {
 		}
 		w.RunAs(s.Context, "a request for another region", func() {
 			if full[s.Config] = !isRoom(s.Config); !full[s.Config] {
-				s.Request.GoElsewhere()
+				s.Callee.GoElsewhere()
 			}
-		}, s.Request.GrantRecovered)
+		}, s.Callee.GrantRecovered)
 	}
 }
 

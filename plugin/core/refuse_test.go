@@ -1,4 +1,4 @@
-package placement
+package core
 
 import (
 	"encoding/json"

@@ -1,12 +1,10 @@
-// Package parts has the parts of a VM that placements use.
-package parts
+package placement
 
 import (
 	"time"
 
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/engines"
-	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stores"
@@ -23,7 +21,6 @@ type Shared struct {
 	Waiters  *waiters.Waiters  // requests that wait in a queue
 	Scraping *engines.Scraping // metrics of engines
 	Lists    *engines.Lists    // of models that endpoints have
-	Gauges   *gauges.Gauges    // what the statistics show
 
 	Prompts *request.Prompts            // how prompts are cut into blocks
 	WakeAt  func(now, at time.Duration) // has a tick come soon after that time
