@@ -16,7 +16,7 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		"kind: WasmPlugin\nspec: {url: oci://r.test/ai-proxy:2, defaultConfig: {provider: {}}}\n",
 		"name: llm\nlb_policy: ROUND_ROBIN\nconnect_timeout: 1s\n",
 		"config: {name: other, vm_config: {vm_id: other}, configuration: {value: \"{}\"}}\n",
-		"config: {name: warmgate-log, vm_config: {code: {local: {filename: /log.wasm}}}, configuration: {value: \"{}\"}}\n",
+		"config: {name: warmgate-log, vm_config: {code: {local: {filename: /log.wasm}}}, configuration: {value: a}}\n",
 		"kind: EnvoyExtensionPolicy\nspec: {wasm: [{name: other, config: {a: 1}}]}\n",
 		"kind: TrafficExtension\nspec: {wasm: {url: oci://r.test/other}}\n",
 		"kind: ConfigMap\ndata: {a.yaml: \"{{\", b: 1}\n",

@@ -94,7 +94,8 @@ func sarif(w io.Writer, r *Report, o Options) error {
 	run := sarifRun{Tool: sarifTool{driver}, ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	invocation := sarifInvocation{Successful: len(r.Unread) == 0}
 	for _, text := range r.Unread {
-		invocation.Notifications = append(invocation.Notifications, sarifNotification{severityError, sarifMessage{text}})
+		notification := sarifNotification{severityError, sarifMessage{text}}
+		invocation.Notifications = append(invocation.Notifications, notification)
 	}
 	run.Invocations = []sarifInvocation{invocation}
 	for _, f := range r.Findings {
