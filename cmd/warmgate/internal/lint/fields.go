@@ -134,7 +134,8 @@ func fit(rule *source.Node) bool {
 // specFields reports what a WasmPlugin does not have.
 func (c *checker) specFields(spec *source.Node, known []field) {
 	c.fields(spec, known)
-	for _, rule := range spec.Get("matchRules").Elements() {
+	for i, rule := range spec.Get("matchRules").Elements() {
+		c.value(&field{"matchRules[" + strconv.Itoa(i) + "]", source.Object, nil}, rule)
 		c.fields(rule, matchRuleFields)
 	}
 }

@@ -101,10 +101,17 @@ func (c *checker) ofHigress(n, spec *source.Node) (*source.Node, bool) {
 		whole.Keys, whole.Items = append(whole.Keys, first.Keys...), append(whole.Items, first.Items...)
 	}
 	rules := &source.Node{Kind: source.List, At: spec.KeyAt("matchRules")}
+	left := false
 	for _, rule := range spec.Get("matchRules").Elements() {
-		if !isTrue(rule.Get("configDisable")) && fit(rule) {
+		switch {
+		case !fit(rule): // which is said of its fields
+			left = true
+		case !isTrue(rule.Get("configDisable")):
 			rules.Items = append(rules.Items, ruleOf(rule))
 		}
+	}
+	if left && len(rules.Items)+len(whole.Items) == 0 {
+		return nil, false
 	}
 	if len(rules.Items) > 0 {
 		whole.Add(source.Key{Name: "_rules_", At: rules.At}, rules)
