@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,10 @@ func run(args []string, s streams) int {
 	case errors.Is(err, errFound):
 		return statusFound
 	}
-	fmt.Fprintf(s.err, "warmgate: %v\nSee '%s --help'.\n", err, command.CommandPath())
+	fmt.Fprintf(s.err, "warmgate: %v\n", err)
+	if fault := (*fs.PathError)(nil); !errors.As(err, &fault) { // which is no wrong argument
+		fmt.Fprintf(s.err, "See '%s --help'.\n", command.CommandPath())
+	}
 	return statusFault
 }
 
@@ -53,6 +57,7 @@ func newRoot() *cobra.Command {
 		Short: "Work with Warmgate, which balances the load of LLM servers inside gateways",
 		Long: `Warmgate balances the load of LLM servers inside Envoy, Istio, Envoy Gateway and Higress. This program is for those
 who run such gateways. It changes nothing, and needs neither a gateway nor a network.`,
+		Version:       thisBuild().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

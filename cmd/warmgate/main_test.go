@@ -45,7 +45,12 @@ func TestValidate(t *testing.T) {
 		"folder/good.yml": good, "folder/.git/bad.yaml": bad, "folder/other.json": "{", "folder/note.md": bad,
 		"chart/Chart.yaml": "name: warmgate", "chart/templates/bad.yaml": "{{ lb_policy }}",
 		"chart/templates.yaml": good, "folder/zero.yaml": bad,
+		"hidden/.a.yaml": bad, "upper/A.YAML": bad,
+		"wrong/other.yaml": "kind: wasmplugin\nspec: {lb_policy: prefix_cache}",
 	})
+	if err := os.Symlink("upper", "linked"); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Symlink("good.yaml", "folder/link.yaml"); err != nil { // which leads to nothing
 		t.Fatal(err)
 	}
@@ -68,6 +73,14 @@ func TestValidate(t *testing.T) {
 		{"folder", "", 2, "folder/zero.yaml:2:13", "link.yaml"},
 		{"folder/good.yml chart", "", 0, "", "2 configurations in 3 files"},
 		{"nothing.yaml bad.yaml", "", 2, "bad.yaml:2:13", "nothing.yaml: no such file"},
+		{"nothing.yaml bad.yaml", "", 2, "bad.yaml:2:13", "1 configuration in 1 file"},
+		{"hidden", "", 0, "hidden:1:1: warning: no configuration", "in 0 files"},
+		{"--strict -o github hidden", "", 1, "::warning file=hidden,line=1", ""},
+		{"-o json nothing.yaml", "", 2, `"stat nothing.yaml: no such file or directory"`, ""},
+		{"-o sarif nothing.yaml good.yaml", "", 2, `"executionSuccessful": false`, ""},
+		{"good.yaml ./good.yaml", "", 0, "", "1 configuration in 1 file"},
+		{"linked", "", 1, "linked/A.YAML:2:13: error", "1 configuration in 1 file"},
+		{"wrong upper", "", 1, "wrong/other.yaml:1:1: warning: no configuration", "1 configuration in 2 files"},
 		{"", "", 2, "", "requires at least 1 arg"},
 		{"-o xml good.yaml", "", 2, "", "text, json, sarif, github"},
 		{"--gateway nginx good.yaml", "", 2, "", "auto, envoy or higress"},
@@ -104,6 +117,9 @@ func TestColor(t *testing.T) {
 // TestVersion prints the version for people and programs.
 func TestVersion(t *testing.T) {
 	if status, out, _ := play("", "version"); status != 0 || !strings.HasPrefix(out, "warmgate ") {
+		t.Errorf("%d %s", status, out)
+	}
+	if status, out, _ := play("", "--version"); status != 0 || !strings.HasPrefix(out, "warmgate version ") {
 		t.Errorf("%d %s", status, out)
 	}
 	_, out, _ := play("", "version", "-o", "json")

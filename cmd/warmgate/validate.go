@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,27 +68,47 @@ func (v *validation) run(command *cobra.Command, args []string) error {
 	var (
 		r      report.Report
 		faults []error
+		done   = map[string]bool{}
 	)
 	for _, arg := range args {
+		if done[filepath.Clean(arg)] {
+			continue
+		}
+		done[filepath.Clean(arg)] = true
+		before := r.Configurations + len(r.Findings)
 		err := source.Read(arg, command.InOrStdin(), func(f *source.File, named bool) {
 			if !v.skipOthers || f.Mentioned() {
 				r.Add(f, lint.File(f, gateway, named && !v.skipOthers))
 			}
 		})
-		faults = append(faults, err)
+		if before == r.Configurations+len(r.Findings) && isFolder(arg) {
+			r.AddEmpty(arg)
+		}
+		if err != nil {
+			faults = append(faults, err)
+			r.Unread = append(r.Unread, strings.Split(err.Error(), "\n")...)
+		}
 	}
 	out := command.OutOrStdout()
 	options := report.Options{Color: inColor(out), Version: thisBuild().Version}
-	if err := errors.Join(append(faults, r.Print(out, v.output, options))...); err != nil {
+	if err := r.Print(out, v.output, options); err != nil {
 		return err
 	}
 	if v.output == report.Formats[0].Name {
 		fmt.Fprintln(command.ErrOrStderr(), r.Summary())
 	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
 	if r.Errors > 0 || v.strict && r.Warnings > 0 {
 		return errFound
 	}
 	return nil
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 // inColor reports whether what is printed is read on a terminal that is not told to be without color; see

@@ -170,11 +170,13 @@ func (l *locator) find(v *value, key int, rest string) {
 // behind returns what may be left of a path behind the name of a member, which findings may have escaped, cut, or put
 // in brackets. It is nil if the path leads to another member.
 func behind(rest, name string) (list []string) {
-	if more, ok := strings.CutPrefix(rest, "["+quote(name)+"]"); ok {
-		return []string{more}
+	if inBrackets, ok := strings.CutPrefix(rest, `["`); ok && mayBegin(inBrackets, name) {
+		if more, ok := strings.CutPrefix(rest, "["+quote(name)+"]"); ok {
+			return []string{more}
+		}
 	}
 	rest, ok := strings.CutPrefix(rest, ".")
-	if !ok {
+	if !ok || !strings.HasPrefix(rest, `"`) && !strings.HasSuffix(rest, "...") && !mayBegin(rest, name) {
 		return nil
 	}
 	if quoted, err := strconv.QuotedPrefix(rest); err == nil {
@@ -196,6 +198,26 @@ func behind(rest, name string) (list []string) {
 	}
 	return list
 }
+
+// maxPlain is less than what a message repeats of any name.
+const maxPlain = 32
+
+// mayBegin reports whether a text may begin with a name, as findings have it. It only saves time: of an object with
+// thousands of keys each finding goes through all.
+func mayBegin(text, name string) bool {
+	for i := range min(len(text), len(name), maxPlain) {
+		switch c := name[i]; {
+		case c <= ' ' || c > '~' || strings.IndexByte(`"\:=`, c) >= 0:
+			return true // from here on it may be escaped, or cut
+		case c != text[i]:
+			return false
+		}
+	}
+	return true
+}
+
+// IsPlaceholder reports whether a secret is one of the documents.
+func IsPlaceholder(secret string) bool { return isPlaceholder(secret) }
 
 // DidYouMean returns a hint at the known name that is most similar to what was written, as problems have it, "" if none
 // is similar.

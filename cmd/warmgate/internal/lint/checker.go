@@ -37,11 +37,16 @@ const (
 	Higress Gateway = "higress"
 )
 
+// maxDepth is deeper than any configuration.
+const maxDepth = 16
+
 // checker collects what is found in a file.
 type checker struct {
 	Result
 	file    *source.File
 	gateway Gateway
+	named   bool         // it was asked for by its name
+	other   bool         // there is a plugin with the same keys
 	json    bool         // so a configuration by itself is checked as it is written
 	root    *source.Node // of JSON
 }
@@ -49,6 +54,46 @@ type checker struct {
 // add adds a problem that is not of the plugin's own.
 func (c *checker) add(kind string, at int, text string) {
 	c.Findings = append(c.Findings, Finding{Kind: kind, Text: text, At: at})
+}
+
+// duplicates reports the keys that are written twice in an object, at any depth. Of those in the plugin's own
+// configuration the plugin has said it.
+func (c *checker) duplicates(n *source.Node) {
+	said := map[int]bool{}
+	for _, f := range c.Findings {
+		said[f.At] = said[f.At] || f.Kind == "duplicate"
+	}
+	met := map[*source.Node]bool{} // by another alias
+	var walk func(n *source.Node)
+	walk = func(n *source.Node) {
+		if met[n] {
+			return
+		}
+		met[n] = true
+		names := map[string]bool{}
+		for _, key := range n.Keys {
+			if names[key.Name] && !said[key.At] {
+				c.add("duplicate", key.At, key.Name+": written twice")
+			}
+			names[key.Name] = true
+		}
+		for _, item := range n.Items {
+			walk(item)
+		}
+	}
+	walk(n)
+}
+
+// octal warns of numbers that are written as octal ones, which hardly anybody means.
+func (c *checker) octal(n *source.Node, depth int) {
+	if n.Octal {
+		c.warn("taken-as", n.At, "taken as "+n.Text+": a number that begins with 0 is octal")
+	}
+	for _, item := range n.Items {
+		if depth < maxDepth {
+			c.octal(item, depth+1)
+		}
+	}
 }
 
 // warn adds a warning.

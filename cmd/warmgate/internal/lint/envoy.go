@@ -26,12 +26,25 @@ func (c *checker) walk(n *source.Node, met map[*source.Node]bool) {
 		vm := n.Get("vm_config", "vmConfig")
 		settings := n.Get("configuration")
 		named := n.Get("name", "root_id", "rootId") != nil // else it is a part of one
-		if settings != nil || vm.Is(source.Object) && named {
+		if settings != nil || vm.Is(source.Object) && named || n.Get("root_id", "rootId") != nil {
 			c.filter(n, vm, settings)
 		}
+		c.patched(n)
 	}
 	for _, item := range n.Items {
 		c.walk(item, met)
+	}
+}
+
+// patched checks what a JSON patch puts in the place of the configuration of a filter, or of the text in it.
+func (c *checker) patched(n *source.Node) {
+	path, value := n.Get("path").String(), n.Get("value")
+	field := path[strings.LastIndexByte(path, '/')+1:]
+	switch text := value.Get("value"); {
+	case field == "configuration" && isOurs(text):
+		c.typed(n, value, text)
+	case field == "value" && value.Is(source.String) && isOurs(value):
+		c.configuration(c.file.Inner(value), config.Envoy)
 	}
 }
 
@@ -46,7 +59,8 @@ func (c *checker) filter(n, vm, settings *source.Node) {
 	if typed := settings.Get("value"); typed != nil {
 		value = typed
 	}
-	if !isOurs(value, n.Get("root_id", "rootId"), vm.Get("vm_id", "vmId"), n.Get("name"), module) {
+	elsewhere := module.String() != "" && value != nil && !isOurs(value, module) // a companion, whatever its name
+	if elsewhere || !isOurs(value, n.Get("root_id", "rootId"), vm.Get("vm_id", "vmId"), n.Get("name"), module) {
 		return
 	}
 	c.image(module, config.Envoy)
@@ -65,7 +79,9 @@ func (c *checker) filter(n, vm, settings *source.Node) {
 
 // policy warns of a filter that refuses requests when the plugin cannot run.
 func (c *checker) policy(n *source.Node) {
-	if policy := n.Get("failure_policy", "failurePolicy"); policy.String() == "FAIL_CLOSED" {
+	policy := n.Get("failure_policy", "failurePolicy")
+	c.value(&envoyPolicy, policy)
+	if policy.String() == "FAIL_CLOSED" {
 		c.warn("fail-closed", policy.At, "failure_policy: requests are answered 503 while the plugin cannot run; want "+
 			"FAIL_RELOAD")
 	}
@@ -82,6 +98,10 @@ func (c *checker) typed(n, settings, value *source.Node) {
 	case name == structValue && value.Is(source.String):
 		c.add("binary", settings.KeyAt("@type"), "want "+stringValue+" as the type of a text")
 		c.configuration(c.file.Inner(value), config.Envoy)
+	case name == stringValue && value == settings:
+		c.add("missing", settings.At, "configuration.value: missing, want the plugin's JSON as a text: below "+
+			"\"value: |\"")
+		c.Configurations++
 	case name == stringValue:
 		c.add("binary", value.At, "configuration.value: want the plugin's JSON as a text: below \"value: |\"")
 		c.object(value, config.Envoy)

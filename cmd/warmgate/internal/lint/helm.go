@@ -8,12 +8,17 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
+// gateways are those that the chart is for.
+var gateways = []string{"higress", "istio", "envoy-gateway"}
+
 // isValues reports whether an object has values of the chart.
 func isValues(n *source.Node) bool {
-	if n.Get("resources", "static_resources", "dynamic_resources") != nil {
+	if isOfEnvoy(n) {
 		return false
 	}
-	return n.Get("gateway").Is(source.String) || isConfiguration(orEmpty(n.Get("config"))) ||
+	gateway := n.Get("gateway").String()
+	known := slices.Contains(gateways, gateway) || config.DidYouMean(gateway, gateways) != ""
+	return known || isConfiguration(orEmpty(n.Get("config"))) ||
 		n.Find("higress", "matchRules") != nil
 }
 
@@ -29,6 +34,10 @@ func orEmpty(n *source.Node) *source.Node {
 func (c *checker) values(n *source.Node) {
 	c.bySchema(n)
 	gateway := n.Get("gateway")
+	redis := n.Get("redis")
+	if password := redis.Get("password"); isTrue(redis.Get("enabled")) && config.IsPlaceholder(password.String()) {
+		c.warn("secret", password.At, "redis.password: is a placeholder that everybody knows: replace it")
+	}
 	if registry := n.Find("image", "registry"); registry.String() != "" {
 		c.registry(registry)
 	}

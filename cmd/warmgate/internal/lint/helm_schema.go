@@ -83,7 +83,8 @@ func (c *checker) invalid(n *source.Node, err *jsonschema.ValidationError) {
 			path, node = joined(path, step), node.Get(step)
 		}
 	}
-	if node == nil || path == "config" || strings.HasPrefix(path, "config.") ||
+	_, typed := err.ErrorKind.(*kind.Type)
+	if node == nil || path == "config" && !typed && len(err.Causes) == 0 || strings.HasPrefix(path, "config.") ||
 		strings.HasPrefix(path, "higress.matchRules[") && slices.Contains(err.InstanceLocation, "config") {
 		return
 	}
@@ -94,9 +95,12 @@ func (c *checker) invalid(n *source.Node, err *jsonschema.ValidationError) {
 	switch what := err.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		for _, property := range what.Properties {
-			known := slices.Concat(names(chart().defaults.Find(err.InstanceLocation...)), matchRuleFields)
-			c.add("unknown-key", node.KeyAt(property), joined(path, property)+": the chart has no such value"+
-				config.DidYouMean(property, known))
+			known := slices.Concat(names(chart().defaults.Find(err.InstanceLocation...)), fieldNames(matchRuleFields))
+			hint := config.DidYouMean(property, known)
+			if node == n && pluginKeys.MatchString(strconv.Quote(property)+":") {
+				hint = "; want it below config"
+			}
+			c.add("unknown-key", node.KeyAt(property), joined(path, property)+": the chart has no such value"+hint)
 		}
 	case *kind.Required:
 		for _, property := range what.Missing {

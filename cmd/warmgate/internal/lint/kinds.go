@@ -32,7 +32,7 @@ var Kinds = []Kind{
 	{"fail-closed", "the gateway refuses requests when it cannot load the plugin", true},
 	{"late-body", "each request waits for body_timeout, and is decided without its body", true},
 	{"place", "a place in the chain of plugins where the choice has no effect", true},
-	{"nothing-checked", "a file without a configuration of the plugin", true},
+	{"nothing-checked", "a file, or a folder, without a configuration of the plugin", true},
 }
 
 // kinds of what the plugin says, by words that are in it. The first that fits is taken.
@@ -57,12 +57,15 @@ var kindsByWords = []struct{ words, kind string }{
 	{"want one host without a port", "match"},
 	{"compared letter by letter", "match"},
 	{"services in Higress end in", "match"},
+	{", want a path", "value"},
+	{"not an address", "value"},
 	{" beside ", "conflict"},
 	{"got both", "conflict"},
 	{" without ", "conflict"},
 	{" with lb_type ", "conflict"},
 	{"elsewhere", "conflict"},
 	{"got ", "value"},
+	{", want a name", "value"},
 }
 
 // kindOf returns the kind of what the plugin says.

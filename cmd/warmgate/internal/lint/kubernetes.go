@@ -6,40 +6,9 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 )
-
-// Fields of resources. Kubernetes drops others without a word.
-var (
-	wasmPluginFields = []string{
-		"url", "sha256", "verificationKey", "imagePullPolicy", "imagePullSecret", "phase", "priority", "failStrategy",
-		"pluginName", "pluginConfig", "defaultConfig", "defaultConfigDisable", "matchRules", "vmConfig", "selector",
-		"targetRef", "targetRefs", "type", "match",
-	}
-	matchRuleFields = []string{"ingress", "domain", "service", "config", "configDisable", "routeType"}
-	extensionFields = []string{"name", "rootID", "code", "config", "failOpen", "env"}
-)
-
-// fields reports the keys of an object that are none of its fields.
-func (c *checker) fields(n *source.Node, known []string) {
-	if !n.Is(source.Object) {
-		return
-	}
-	for _, key := range n.Keys {
-		if !slices.Contains(known, key.Name) {
-			c.add("unknown-key", key.At, key.Name+": the resource has no such field, and Kubernetes drops it"+
-				config.DidYouMean(key.Name, known))
-		}
-	}
-}
-
-// specFields reports what a WasmPlugin does not have.
-func (c *checker) specFields(spec *source.Node) {
-	c.fields(spec, wasmPluginFields)
-	for _, rule := range spec.Get("matchRules").Elements() {
-		c.fields(rule, matchRuleFields)
-	}
-}
 
 // isTrue reports whether a switch is on, which may be missing.
 func isTrue(n *source.Node) bool { return n.Is(source.Bool) && n.Text == "true" }
@@ -47,17 +16,23 @@ func isTrue(n *source.Node) bool { return n.Is(source.Bool) && n.Text == "true" 
 // wasmPlugin checks a WasmPlugin, of Higress or of Istio.
 func (c *checker) wasmPlugin(n *source.Node) {
 	spec := n.Get("spec")
-	istio := strings.HasPrefix(n.Get("apiVersion").String(), "extensions.istio.io/")
 	ours := isOurs(spec.Get("defaultConfig"), spec.Get("url"), n.Find("metadata", "name")) ||
 		isOurs(spec.Get("pluginConfig"))
 	for _, rule := range spec.Get("matchRules").Elements() {
 		ours = ours || isOurs(rule.Get("config"))
 	}
-	if !ours || !spec.Is(source.Object) || isOther(spec.Get("url").String()) {
+	other := isOther(n)
+	c.other = c.other || other
+	if !ours || !spec.Is(source.Object) || other {
 		return
 	}
-	c.specFields(spec)
-	if istio {
+	if n.Get("$patch") != nil { // which takes it away
+		c.Configurations++
+		return
+	}
+	c.version(n)
+	if isIstio(n) {
+		c.specFields(spec, istioFields)
 		c.image(spec.Get("url"), config.Envoy)
 		c.warn("late-body", n.KeyAt("kind"), "Istio's WasmPlugin has no field for allow_on_headers_stop_iteration: "+
 			"each request whose body decides waits for body_timeout; want an EnvoyFilter, as "+
@@ -65,8 +40,13 @@ func (c *checker) wasmPlugin(n *source.Node) {
 		c.inResource(spec, "pluginConfig", config.Envoy)
 		return
 	}
+	if spec.Get("url") == nil {
+		c.patch(n)
+		return
+	}
+	c.specFields(spec, wasmPluginFields)
 	c.image(spec.Get("url"), config.Higress)
-	if s := spec.Get("failStrategy"); s.String() != "FAIL_OPEN" {
+	if s := spec.Get("failStrategy"); s == nil || s.String() == "FAIL_CLOSE" {
 		at := n.KeyAt("spec")
 		if s != nil {
 			at = s.At
@@ -82,9 +62,18 @@ func (c *checker) wasmPlugin(n *source.Node) {
 	c.chain(spec, c.object(settings, config.Higress))
 }
 
-// isOther reports whether a module is that of ai-load-balancer, whose keys are the same.
-func isOther(url string) bool {
-	return strings.Contains(url, "ai-load-balancer") && !strings.Contains(url, "warmgate")
+// isOther reports whether a WasmPlugin with our keys is another: ai-load-balancer, or one that is not called as this is
+// and has a policy that is not like any of this.
+func isOther(n *source.Node) bool {
+	spec := n.Get("spec")
+	url, name := spec.Get("url"), n.Find("metadata", "name")
+	if url == nil || isOurs(nil, url) {
+		return false
+	}
+	own := spec.Find("defaultConfig", "lb_policy").String()
+	return strings.Contains(url.String(), "ai-load-balancer") || !isOurs(nil, name) && own != "" &&
+		policy.Describe(own).Name == "" && config.DidYouMean(own, policy.Names()) == "" &&
+		spec.Find("defaultConfig", "lb_config") == nil
 }
 
 // chain warns of a place in the chain of plugins in which the choice has no effect.
@@ -103,20 +92,26 @@ func (c *checker) chain(spec *source.Node, set *config.Set) {
 
 // ofHigress returns the configuration that Higress makes of a WasmPlugin, false if it makes none.
 func (c *checker) ofHigress(n, spec *source.Node) (*source.Node, bool) {
-	whole := &source.Node{Kind: source.Object, At: n.At}
+	whole := &source.Node{Kind: source.Object, At: n.KeyAt("spec")}
 	if first := spec.Get("defaultConfig"); first != nil && !isTrue(spec.Get("defaultConfigDisable")) {
 		if !first.Is(source.Object) {
-			c.add("value", first.At, "defaultConfig: want an object")
-			return nil, false
+			return nil, false // which is said of the field
 		}
 		whole.At = first.At
 		whole.Keys, whole.Items = append(whole.Keys, first.Keys...), append(whole.Items, first.Items...)
 	}
 	rules := &source.Node{Kind: source.List, At: spec.KeyAt("matchRules")}
+	left := false
 	for _, rule := range spec.Get("matchRules").Elements() {
-		if !isTrue(rule.Get("configDisable")) {
+		switch {
+		case !fit(rule): // which is said of its fields
+			left = true
+		case !isTrue(rule.Get("configDisable")):
 			rules.Items = append(rules.Items, ruleOf(rule))
 		}
+	}
+	if left && len(rules.Items)+len(whole.Items) == 0 {
+		return nil, false
 	}
 	if len(rules.Items) > 0 {
 		whole.Add(source.Key{Name: "_rules_", At: rules.At}, rules)
@@ -141,13 +136,19 @@ func ruleOf(rule *source.Node) *source.Node {
 	return made
 }
 
-// patch checks a patch of a WasmPlugin: the spec alone.
+// ofPatches are the kinds of findings about what a patch has. Others are about what it may leave to what it patches.
+var ofPatches = []string{"syntax", "unknown-key", "duplicate", "value", "match", "secret", "seconds", "taken-as"}
+
+// patch checks a patch of a WasmPlugin: what is there.
 func (c *checker) patch(n *source.Node) {
 	spec := n.Get("spec")
-	c.specFields(spec)
+	c.specFields(spec, wasmPluginFields)
 	c.image(spec.Get("url"), config.Higress)
 	if settings, ok := c.ofHigress(n, spec); ok && len(settings.Keys) > 0 {
+		before := len(c.Findings)
 		c.object(settings, config.Higress)
+		missed := func(f Finding) bool { return !slices.Contains(ofPatches, f.Kind) }
+		c.Findings = append(c.Findings[:before], slices.DeleteFunc(c.Findings[before:], missed)...)
 	} else {
 		c.Configurations++ // which stays as it is
 	}
@@ -170,9 +171,9 @@ func (c *checker) extensionPolicy(n *source.Node) {
 		}
 		c.fields(wasm, extensionFields)
 		c.image(image, config.Envoy)
-		if !isTrue(wasm.Get("failOpen")) {
-			c.warn("fail-closed", wasm.KeyAt("failOpen"), "spec.wasm["+strconv.Itoa(i)+"].failOpen: without it "+
-				"requests are answered 500 while the module cannot be fetched; want failOpen: true")
+		if open := wasm.Get("failOpen"); !isTrue(open) && (open == nil || open.Is(source.Bool)) {
+			c.warn("fail-closed", wasm.KeyAt("failOpen"), "spec.wasm["+strconv.Itoa(i)+"].failOpen: if it is not "+
+				"true, requests are answered 500 while the module cannot be fetched; want failOpen: true")
 		}
 		c.inResource(wasm, "config", config.Envoy)
 	}
@@ -185,7 +186,8 @@ func (c *checker) trafficExtension(n *source.Node) {
 		return
 	}
 	c.image(wasm.Get("url"), config.Envoy)
-	if strategy := wasm.Get("failStrategy"); strings.HasPrefix(strategy.String(), "FAIL_CLOSE") {
+	c.value(&istioStrategy, wasm.Get("failStrategy"))
+	if strategy := wasm.Get("failStrategy"); strategy.String() == "FAIL_CLOSE" {
 		c.warn("fail-closed", strategy.At, "failStrategy: requests are refused while the plugin cannot run; "+
 			"want FAIL_RELOAD")
 	}

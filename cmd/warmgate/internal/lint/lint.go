@@ -15,10 +15,25 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
+// configures is in a line, and no remark, of a file that seems to configure the plugin. Clusters of Envoy have a
+// lb_policy in capitals.
+var configures = regexp.MustCompile(`(?m)^[^#\n]*\blb_policy"?\s*:\s*"?[a-z]`)
+
+// What may be secret in a URL: the name and the password in front of a host, also of one that was cut, and a query.
+var (
+	userInfo = regexp.MustCompile(`(://)[^\s"]*(@|\.\.\.)|(")[^\s"/:@]+:[^\s"/@]+@`)
+	query    = regexp.MustCompile(`\?[^\s"?=]+=[^\s"]*`)
+)
+
+// withoutSecrets blanks out what may be secret in the URLs that a message repeats.
+func withoutSecrets(text string) string {
+	return query.ReplaceAllString(userInfo.ReplaceAllString(text, "$1$3***$2"), "?***")
+}
+
 // File checks a file. For gateway see Gateway; resources that are for one kind of gateway alone are for that. If the
-// file was asked for by its name, it is to have a configuration.
+// file was asked for by its name, or seems to configure the plugin, it is to have a configuration.
 func File(f *source.File, gateway Gateway, named bool) Result {
-	c := &checker{file: f, gateway: gateway}
+	c := &checker{file: f, gateway: gateway, named: named}
 	documents, err := c.read()
 	for _, n := range documents {
 		c.document(n)
@@ -26,8 +41,12 @@ func File(f *source.File, gateway Gateway, named bool) Result {
 	if syntax := (*source.SyntaxError)(nil); errors.As(err, &syntax) {
 		c.broken(syntax)
 	}
-	if named && c.Configurations == 0 && len(c.Findings) == 0 {
-		c.warn("nothing-checked", 0, "no configuration of the plugin is in this file")
+	if c.Configurations == 0 && len(c.Findings) == 0 && (named || !c.other && configures.Match(f.Text)) {
+		c.warn("nothing-checked", 0, "no configuration of the plugin is in this file, as far as it can be told")
+	}
+	for i := range c.Findings {
+		found := &c.Findings[i]
+		found.Path, found.Text = withoutSecrets(found.Path), withoutSecrets(found.Text)
 	}
 	slices.SortStableFunc(c.Findings, func(a, b Finding) int { return a.At - b.At })
 	return c.Result
@@ -57,23 +76,33 @@ func (c *checker) broken(err *source.SyntaxError) {
 	c.add("syntax", err.At, err.Text)
 }
 
-// lists are the kinds of resources that are lists of others. There are no lists in lists.
-var lists = []string{"List", "WasmPluginList", "EnvoyFilterList"}
-
-// document checks a document, or each of the resources in it.
+// document checks a document, or each of the resources in a list, which may leave out their kind. There are no lists in
+// lists.
 func (c *checker) document(n *source.Node) {
-	if !slices.Contains(lists, n.Get("kind").String()) {
-		c.resource(n)
+	kind := n.Get("kind").String()
+	list, ok := strings.CutSuffix(kind, "List")
+	if !ok {
+		c.resource(n, kind)
 		return
 	}
 	for _, item := range n.Get("items").Elements() {
-		c.resource(item)
+		of := list
+		if own := item.Get("kind"); own != nil {
+			of = own.String()
+		}
+		c.resource(item, of)
 	}
 }
 
 // resource checks what an object is, as far as it is known.
-func (c *checker) resource(n *source.Node) {
-	switch kind := n.Get("kind").String(); {
+func (c *checker) resource(n *source.Node, kind string) {
+	before := c.Configurations + len(c.Findings)
+	defer func() {
+		if c.Configurations+len(c.Findings) > before {
+			c.duplicates(n)
+		}
+	}()
+	switch {
 	case !n.Is(source.Object):
 	case kind == "WasmPlugin":
 		c.wasmPlugin(n)
@@ -82,16 +111,29 @@ func (c *checker) resource(n *source.Node) {
 	case kind == "TrafficExtension":
 		c.trafficExtension(n)
 	case kind == "ConfigMap":
-		c.configMap(n)
+		c.filesIn(n.Get("data"))
+	case kind == "Secret":
+		c.filesIn(n.Get("stringData"))
+	case kind == "" && isValues(n): // also if the plugin's keys have lost their indentation
+		c.values(n)
 	case kind == "" && isConfiguration(n):
 		c.plain(n)
-	case kind == "" && isValues(n):
-		c.values(n)
+	case kind == "" && n.Get("warmgate").Is(source.Object) && isValues(n.Get("warmgate")):
+		c.values(n.Get("warmgate")) // of a chart that has this one
 	case kind == "" && isPatch(n):
 		c.patch(n)
 	default:
+		found := c.Configurations
 		c.filters(n)
+		if found == c.Configurations && c.named && c.gateway != Auto && kind == "" && !isOfEnvoy(n) {
+			c.plain(n) // which whoever names the gateway says
+		}
 	}
+}
+
+// isOfEnvoy reports whether an object is a bootstrap of Envoy, or has resources of xDS.
+func isOfEnvoy(n *source.Node) bool {
+	return n.Get("resources", "static_resources", "staticResources", "dynamic_resources", "dynamicResources") != nil
 }
 
 // ofEnvoy is in the text of a configuration that says where endpoints come from.
@@ -123,14 +165,13 @@ func (c *checker) plain(n *source.Node) {
 	c.object(n, c.host(n))
 }
 
-// configMap checks the files in a ConfigMap.
-func (c *checker) configMap(n *source.Node) {
-	data := n.Get("data")
+// filesIn checks the files in a ConfigMap or a Secret. What has no name of YAML or JSON counts if the plugin is in it.
+func (c *checker) filesIn(data *source.Node) {
 	if !data.Is(source.Object) {
 		return
 	}
 	for i, key := range data.Keys {
-		if !data.Items[i].Is(source.String) || !source.IsReadable(key.Name) {
+		if !data.Items[i].Is(source.String) {
 			continue
 		}
 		inner := c.file.Inner(data.Items[i])
@@ -139,6 +180,9 @@ func (c *checker) configMap(n *source.Node) {
 			continue
 		}
 		result := File(f, c.gateway, false)
+		if result.Configurations == 0 && !source.IsReadable(key.Name) {
+			continue
+		}
 		c.Configurations += result.Configurations
 		c.Checked = append(c.Checked, result.Checked...)
 		for _, found := range result.Findings {

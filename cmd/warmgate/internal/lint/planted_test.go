@@ -36,6 +36,9 @@ func TestPlanted(t *testing.T) {
 		lines := strings.Split(before, "\n")
 		want := source.Position{Line: len(lines), Column: len([]rune(lines[len(lines)-1])) + 1}
 		f := source.NewFile(p.file, []byte(before+after))
+		if strings.Contains(fmt.Sprint(File(f, Auto, true)), "hunter2") {
+			t.Errorf("%s repeats a secret", p.new)
+		}
 		found, others := 0, ""
 		for _, one := range File(f, Auto, true).Findings {
 			message := one.Path + ": " + one.Text

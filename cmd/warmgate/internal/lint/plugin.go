@@ -37,6 +37,7 @@ func (c *checker) object(n *source.Node, host config.Host) *config.Set {
 		c.add("syntax", n.At, err.Error())
 		return nil
 	}
+	c.octal(n, 0)
 	return c.configuration(text, host)
 }
 
@@ -46,6 +47,9 @@ func (c *checker) configuration(text *source.Text, host config.Host) *config.Set
 	c.Checked = append(c.Checked, Configuration{text.Bytes, host})
 	set, findings := config.Check(text.Bytes, host)
 	for _, f := range findings {
+		if strings.HasPrefix(f.Path, "x-") { // as other programs take them
+			f.Text = "unknown key: the plugin has none for parts that are used again; write those into its own keys"
+		}
 		c.Findings = append(c.Findings, Finding{kindOf(&f), f.Warning, f.Path, f.Text, text.At(f.Offset)})
 	}
 	if set != nil {

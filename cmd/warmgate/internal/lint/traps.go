@@ -42,6 +42,10 @@ var caps = []string{"max_inflight", "maxRequestCount", "max_inflight_tokens", "p
 // traps warns of what the plugin accepts, and is nevertheless hardly meant.
 func (c *checker) traps(text *source.Text, set *config.Set) {
 	for _, p := range parts(set) {
+		if name := p.Redis.ServiceFQDN; name != "" && !strings.Contains(name, ".") {
+			c.at(text, p.prefix, []string{"serviceFQDN"}, "value", "services in Higress end in .dns, .static or "+
+				".svc.cluster.local")
+		}
 		capped := p.MaxInflight > 0 || p.MaxInflightTokens > 0 || p.Push != push.Blind
 		if d := policy.Describe(p.Policy); capped && p.Enabled && !p.Shadow && p.Queue.MaxWait == 0 && !d.Needs.Budget {
 			c.at(text, p.prefix, caps, "cap-without-queue",

@@ -19,6 +19,7 @@ type Report struct {
 	Errors         int       `json:"errors"`
 	Warnings       int       `json:"warnings"`
 	Findings       []Finding `json:"findings"`
+	Unread         []string  `json:"unread,omitempty"` // what could not be read, and why
 }
 
 // Finding is a problem or a warning, with its position.
@@ -42,7 +43,18 @@ const (
 func (r *Report) Add(f *source.File, result lint.Result) {
 	r.Files++
 	r.Configurations += result.Configurations
-	for _, found := range result.Findings {
+	r.note(f, result.Findings)
+}
+
+// AddEmpty adds that no file of a folder configures the plugin.
+func (r *Report) AddEmpty(folder string) {
+	r.note(source.NewFile(folder, nil), []lint.Finding{{
+		Kind: "nothing-checked", Warning: true, Text: "no configuration of the plugin is in any file of this folder",
+	}})
+}
+
+func (r *Report) note(f *source.File, findings []lint.Finding) {
+	for _, found := range findings {
 		at := f.Position(found.At)
 		severity := severityError
 		if found.Warning {

@@ -26,6 +26,7 @@ func example() *Report {
 		{Kind: "value", Path: "lb_config.max_inflight", Text: "got <\"é\">\n%", At: 51},
 		{Kind: "placeholder", Warning: true, Text: "an example", At: 24},
 	}})
+	r.Unread = []string{"open c.yaml: permission denied"}
 	return r
 }
 

@@ -17,9 +17,18 @@ type (
 		Runs    []sarifRun `json:"runs"`
 	}
 	sarifRun struct {
-		Tool       sarifTool     `json:"tool"`
-		ColumnKind string        `json:"columnKind"`
-		Results    []sarifResult `json:"results"`
+		Tool        sarifTool         `json:"tool"`
+		Invocations []sarifInvocation `json:"invocations"`
+		ColumnKind  string            `json:"columnKind"`
+		Results     []sarifResult     `json:"results"`
+	}
+	sarifInvocation struct {
+		Successful    bool                `json:"executionSuccessful"`
+		Notifications []sarifNotification `json:"toolExecutionNotifications,omitempty"`
+	}
+	sarifNotification struct {
+		Level   string       `json:"level"`
+		Message sarifMessage `json:"message"`
 	}
 	sarifTool struct {
 		Driver sarifDriver `json:"driver"`
@@ -83,6 +92,12 @@ func sarif(w io.Writer, r *Report, o Options) error {
 		})
 	}
 	run := sarifRun{Tool: sarifTool{driver}, ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
+	invocation := sarifInvocation{Successful: len(r.Unread) == 0}
+	for _, text := range r.Unread {
+		notification := sarifNotification{severityError, sarifMessage{text}}
+		invocation.Notifications = append(invocation.Notifications, notification)
+	}
+	run.Invocations = []sarifInvocation{invocation}
 	for _, f := range r.Findings {
 		uri := url.URL{Path: filepath.ToSlash(f.File)}
 		run.Results = append(run.Results, sarifResult{

@@ -26,6 +26,7 @@ type Node struct {
 	Keys  []Key   // of an object, beside Items
 	Items []*Node // of an object or a list
 	At    int     // where it begins in the file
+	Octal bool    // a number that begins with 0, which has another value than it seems to
 	style style   // of a string
 }
 

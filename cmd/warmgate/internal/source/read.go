@@ -46,12 +46,13 @@ func (f *File) Mentioned() bool { return mention.Match(f.Text) }
 
 func readFolder(folder string, use func(f *File, named bool)) error {
 	var faults []error
+	folder += string(filepath.Separator) // so that a link is followed
 	_ = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil: // of a folder that cannot be listed
-		case entry.IsDir() && name != folder && (strings.HasPrefix(entry.Name(), ".") || isTemplates(name)):
+		case entry.IsDir() && name != folder && (isHidden(entry) || isTemplates(name)):
 			return fs.SkipDir
-		case !entry.IsDir() && IsReadable(name):
+		case !entry.IsDir() && IsReadable(name) && !isHidden(entry):
 			err = readMention(name, use)
 		}
 		faults = append(faults, err)
@@ -59,6 +60,8 @@ func readFolder(folder string, use func(f *File, named bool)) error {
 	})
 	return errors.Join(faults...)
 }
+
+func isHidden(entry fs.DirEntry) bool { return strings.HasPrefix(entry.Name(), ".") }
 
 // readMention hands on a file that mentions the plugin. A link to a folder is none.
 func readMention(name string, use func(f *File, named bool)) error {
@@ -75,7 +78,7 @@ func readMention(name string, use func(f *File, named bool)) error {
 
 // IsReadable reports whether a file is YAML or JSON, by its name.
 func IsReadable(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name)))
 }
 
 // isTemplates reports whether a folder has the templates of a Helm chart, which are no YAML.

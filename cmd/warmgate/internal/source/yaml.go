@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -25,11 +26,11 @@ func (f *File) YAML() ([]*Node, error) {
 			return list, nil
 		}
 		if err != nil {
-			return list, c.syntaxError(err)
+			return list, c.explained(c.syntaxError(err))
 		}
 		n, err := c.node(&document, 0)
 		if err != nil {
-			return list, err
+			return list, c.explained(err)
 		}
 		list = append(list, n)
 	}
@@ -40,6 +41,9 @@ type converter struct {
 	file  *File
 	lines []int
 	known map[*yaml.Node]*Node // nil while it is being made
+
+	last   Position // of the node before, and where that is
+	lastAt int
 }
 
 // yamlLines returns where lines begin by the rules of YAML, which has more ends of lines than editors.
@@ -66,15 +70,19 @@ func (c *converter) at(n *yaml.Node) int {
 	if n.Line < 1 || n.Line > len(c.lines) {
 		return len(c.file.Text)
 	}
-	at := c.lines[n.Line-1]
-	for range n.Column - 1 {
+	at, column := c.lines[n.Line-1], 1
+	if last := c.last; last.Line == n.Line && last.Column <= n.Column { // in a long line, go on from there
+		at, column = c.lastAt, last.Column
+	}
+	for range n.Column - column {
 		if at >= len(c.file.Text) {
 			break
 		}
 		_, size := utf8.DecodeRune(c.file.Text[at:])
 		at += size
 	}
-	return min(at, len(c.file.Text))
+	c.last, c.lastAt = Position{n.Line, n.Column}, min(at, len(c.file.Text))
+	return c.lastAt
 }
 
 var yamlErrorLine = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
@@ -91,7 +99,32 @@ func (c *converter) syntaxError(err error) error {
 	for at < len(c.file.Text) && c.file.Text[at] == ' ' {
 		at++
 	}
+	if name, ok := strings.CutPrefix(what, "unknown anchor '"); ok { // which may be a secret
+		name, _, _ = strings.Cut(name, "'")
+		if i := bytes.Index(c.file.Text[at:], []byte("*"+name)); i >= 0 {
+			at += i
+		}
+		what = "an alias without an anchor; put a text that begins with * into quotes"
+	}
 	return &SyntaxError{"not valid YAML: " + what, at}
+}
+
+// explained says of two common mistakes what is in the line, which the library does not know.
+func (c *converter) explained(err error) error {
+	syntax := (*SyntaxError)(nil)
+	if !errors.As(err, &syntax) {
+		return err
+	}
+	begin := bytes.LastIndexByte(c.file.Text[:syntax.At], '\n') + 1
+	line, _, _ := bytes.Cut(c.file.Text[begin:], []byte("\n"))
+	indentation := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+	switch tab, template := bytes.IndexByte(indentation, '\t'), bytes.Index(line, []byte("{{")); {
+	case template >= 0:
+		return &SyntaxError{"a template of Helm; pipe what helm template prints into validate -", begin + template}
+	case tab >= 0:
+		return &SyntaxError{"not valid YAML: a tab; indent with blanks", begin + tab}
+	}
+	return err
 }
 
 // readable returns the first error in a text.
@@ -160,6 +193,9 @@ func (c *converter) members(n *Node, y *yaml.Node, depth int) error {
 			return err
 		}
 		if key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge" {
+			if !value.Is(Object) && !value.Is(List) {
+				return &SyntaxError{"not valid YAML: << with what is no object", c.at(key)}
+			}
 			merged = append(merged, value)
 			merged = append(merged, value.Elements()...)
 			continue
@@ -188,6 +224,9 @@ var (
 	no  = []string{"n", "N", "no", "No", "NO", "off", "Off", "OFF"}
 )
 
+// octal is a number that is taken as an octal one, though it does not say so as 0o10 does.
+var octal = regexp.MustCompile(`^[-+]?0[0-7_]*[1-7]`)
+
 // scalar takes over a single value, as it becomes JSON.
 func (n *Node) scalar(y *yaml.Node) {
 	plain := y.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
@@ -210,7 +249,7 @@ func (n *Node) scalar(y *yaml.Node) {
 		}
 	case "!!int", "!!float":
 		if text, ok := number(y); ok {
-			n.Kind, n.Text = Number, text
+			n.Kind, n.Text, n.Octal = Number, text, octal.MatchString(y.Value)
 		}
 	case "!!str":
 		if plain && y.Style&yaml.TaggedStyle == 0 && (slices.Contains(yes, y.Value) || slices.Contains(no, y.Value)) {
