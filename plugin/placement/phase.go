@@ -23,7 +23,7 @@ var transitions = [phases][phases]bool{
 		PhaseListing:   true, // inside a cluster: the choice begins when the body has come
 		PhaseReserving: true, // the headers are enough
 		PhaseUncounted: true, // nothing to decide, no endpoint, or refused: core's pass, forbid, passDuplicate
-		PhaseDone:      true, // the client left before the headers came
+		PhaseDone:      true, // the client left before the headers came, or the plugin answers it: core's OnDone
 	},
 	PhaseReading: {
 		PhaseListing:   true, // its model is known, the lists of models are not: Begin

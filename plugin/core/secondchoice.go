@@ -7,8 +7,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/request"
 )
 
-// A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
-// the inner placement begins when the outer one has chosen.
+// A request may have a second choice behind the first: of an endpoint in the cluster that was chosen for it
+// (lb_config.endpoint), or of a server of another region whose gateways are gone.
 
 // SetNote sets the text for the access log. It has both choices.
 func (pl *choice) SetNote(text string) {
