@@ -138,8 +138,8 @@ func TestManualAndCompletion(t *testing.T) {
 	if status, _, errs := play("", "man", dir); status != 0 {
 		t.Fatal(errs)
 	}
-	for _, page := range []string{"warmgate.1", "warmgate-validate.1", "warmgate-version.1", "warmgate-man.1"} {
-		text, err := os.ReadFile(filepath.Join(dir, page))
+	for _, page := range []string{"", "-validate", "-simulate", "-calibrate", "-version", "-man"} {
+		text, err := os.ReadFile(filepath.Join(dir, "warmgate"+page+".1"))
 		if err != nil || !bytes.Contains(text, []byte(".TH")) {
 			t.Errorf("%s: %v", page, err)
 		}
