@@ -24,7 +24,7 @@ func (n *tokens) Set(text string) error {
 	}
 	v, err := strconv.ParseFloat(digits, 64)
 	if v *= times; err != nil || !(v >= 0 && v <= 1e9) || v != math.Trunc(v) {
-		return errors.New("want a whole number like 3000 or 3k")
+		return errors.New("want a whole number like 3000 or 3k, and 1000M at most")
 	}
 	*n = tokens(v)
 	return nil

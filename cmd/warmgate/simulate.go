@@ -254,6 +254,12 @@ func (s *simulation) newLoad() (load func() simulate.Load, requests int, err err
 	return func() simulate.Load { return t.New(s.seed) }, len(trace), nil
 }
 
+// Bounds of what fits into memory, and into the time of a step.
+const (
+	maxEndpoints = 100_000
+	maxBatch     = 1_000_000
+)
+
 // validate refuses what there cannot be, and takes over the size of the cache.
 func (s *simulation) validate(speed bool) error {
 	c := &s.engine.Config
@@ -269,10 +275,12 @@ func (s *simulation) validate(speed bool) error {
 		return errors.New("--price must be a number, and not negative")
 	case c.NumBlocks < 1 || c.MaxNumSeqs < 1:
 		return fmt.Errorf("want a --cache of %d tokens and a --batch of 1 at least", c.BlockSize)
+	case c.MaxNumSeqs > maxBatch:
+		return fmt.Errorf("want a --batch of %d at most", maxBatch)
 	case c.MaxQueued == 0:
 		return errors.New("want a --queue of 1 at least, or below 0 for any number")
-	case slices.ContainsFunc(s.endpoints, func(n int) bool { return n < 1 }):
-		return errors.New("want 1 endpoint at least")
+	case slices.ContainsFunc(s.endpoints, func(n int) bool { return n < 1 || n > maxEndpoints }):
+		return fmt.Errorf("want 1 endpoint at least, and %d at most", maxEndpoints)
 	}
 	return s.engine.Times.Validate()
 }

@@ -83,6 +83,16 @@ func TestSimulateFewest(t *testing.T) {
 	}
 }
 
+// TestSimulateExtremes plays with the largest numbers that flags take.
+func TestSimulateExtremes(t *testing.T) {
+	const most = "9223372036854775807"
+	for _, row := range strings.Split(simulated(t, "--turns", most, "--queue", most, "-o", "csv"), "\n")[1:] {
+		if row != "" && !strings.Contains(row, ",4,300,0,") {
+			t.Errorf("%s, want 300 requests served", row)
+		}
+	}
+}
+
 func TestSimulateClasses(t *testing.T) {
 	out := simulated(t, "--class", "interactive=3", "--class", "batch=1", "--policy", "prefix_cache")
 	lines := strings.Split(out, "\n")
@@ -185,7 +195,14 @@ lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
 		{"--system -1", "whole number"},
 		{"--turns 0", "1 turn"},
 		{"--sessions 0", "1 session"},
+		{"--sessions 11M", "10000000 sessions"},
+		{"--think 100h --sessions 1", "ten years"},
+		{"--ramp 99999h", "ten years"},
+		{"--requests 2000000000", "1000M at most"},
 		{"--endpoints 0", "1 endpoint"},
+		{"--endpoints 4,1000000000", "100000 at most"},
+		{"--batch 2000000", "1000000 at most"},
+		{"--step-ms 1e300", "3600000 ms"},
 		{"--queue 0", "--queue of 1"},
 		{"--within -1s", "--within"},
 		{"--price -1", "--price"},
