@@ -45,13 +45,17 @@ func TestValidate(t *testing.T) {
 		"folder/good.yml": good, "folder/.git/bad.yaml": bad, "folder/other.json": "{", "folder/note.md": bad,
 		"chart/Chart.yaml": "name: warmgate", "chart/templates/bad.yaml": "{{ lb_policy }}",
 		"chart/templates.yaml": good, "folder/zero.yaml": bad,
-		"hidden/.a.yaml": bad, "upper/A.YAML": bad,
+		"hidden/.a.yaml": bad, "upper/A.YAML": bad, "large/b.yaml": good,
 		"wrong/other.yaml": "kind: wasmplugin\nspec: {lb_policy: prefix_cache}",
 	})
 	if err := os.Symlink("upper", "linked"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("good.yaml", "folder/link.yaml"); err != nil { // which leads to nothing
+		t.Fatal(err)
+	}
+	large := strings.Repeat("# warmgate\n", 17<<20/len("# warmgate\n"))
+	if err := os.WriteFile("large/a.json", []byte(large), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -80,6 +84,8 @@ func TestValidate(t *testing.T) {
 		{"-o sarif nothing.yaml good.yaml", "", 2, `"executionSuccessful": false`, ""},
 		{"good.yaml ./good.yaml", "", 0, "", "1 configuration in 1 file"},
 		{"linked", "", 1, "linked/A.YAML:2:13: error", "1 configuration in 1 file"},
+		{"large upper", "", 2, "upper/A.YAML:2:13: error", "large/a.json: it has more than 16 MiB\n"},
+		{"-", large, 2, "", "read stdin: it has more than 16 MiB\n"},
 		{"wrong upper", "", 1, "wrong/other.yaml:1:1: warning: no configuration", "1 configuration in 2 files"},
 		{"", "", 2, "", "requires at least 1 arg"},
 		{"-o xml good.yaml", "", 2, "", "text, json, sarif, github"},
