@@ -89,8 +89,9 @@ func TestValidate(t *testing.T) {
 		{"wrong upper", "", 1, "wrong/other.yaml:1:1: warning: no configuration", "1 configuration in 2 files"},
 		{"", "", 2, "", "requires at least 1 arg"},
 		{"-o xml good.yaml", "", 2, "", "text, json, sarif, github"},
-		{"--gateway nginx good.yaml", "", 2, "", "auto, envoy or higress"},
+		{"--gateway nginx good.yaml", "", 2, "", "auto, envoy, higress"},
 		{"--no-such-flag", "", 2, "", "See 'warmgate validate --help'"},
+		{"-o xml missing.yaml", "", 2, "", "--output\" flag"},
 	} {
 		status, out, errs := play(c.stdin, append([]string{"validate"}, strings.Fields(c.args)...)...)
 		if status != c.status || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) {
@@ -111,12 +112,16 @@ func TestColor(t *testing.T) {
 	defer terminal.Close()
 	t.Setenv("NO_COLOR", "")
 	t.Setenv("TERM", "xterm")
+	bar := &progress{out: terminal, all: 1}
+	if bar.at(1); !bar.drawn {
+		t.Error("there is no bar on a terminal")
+	}
 	if !inColor(terminal) || inColor(new(bytes.Buffer)) {
 		t.Error("color does not go by the terminal")
 	}
 	t.Setenv("NO_COLOR", "1")
-	if inColor(terminal) {
-		t.Error("NO_COLOR is not heeded")
+	if inColor(terminal) || !isTerminal(terminal) {
+		t.Error("NO_COLOR is not heeded, or hides the terminal")
 	}
 }
 
@@ -133,7 +138,7 @@ func TestVersion(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &b); err != nil || b.Version == "" || b.Go == "" || b.Platform == "" {
 		t.Errorf("%s: %v", out, err)
 	}
-	if status, _, errs := play("", "version", "-o", "xml"); status != 2 || !strings.Contains(errs, "text or json") {
+	if status, _, errs := play("", "version", "-o", "xml"); status != 2 || !strings.Contains(errs, "text, json") {
 		t.Errorf("%d %s", status, errs)
 	}
 }
