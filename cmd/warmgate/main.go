@@ -51,7 +51,8 @@ func run(args []string, s streams) int {
 	return statusFault
 }
 
-// newRoot returns the command with all those below it. Each has a file here, and what it does a package below internal.
+// newRoot returns the command with all those below it. Each has a file here; most of what they do is in packages
+// below internal.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "warmgate",
