@@ -87,8 +87,8 @@ func TestSimulateFewest(t *testing.T) {
 			t.Errorf("status %d, %s%s within a time that is too short", status, out, errs)
 		}
 	}
-	if out := simulated(t, append(busy, "--endpoints", "8", "--within", "200ms", "-o", "json")...); !strings.Contains(out,
-		`"suffices":true`) {
+	out := simulated(t, append(busy, "--endpoints", "8", "--within", "200ms", "-o", "json")...)
+	if !strings.Contains(out, `"suffices":true`) {
 		t.Error(out)
 	}
 }
@@ -189,7 +189,7 @@ func TestSimulateRefuses(t *testing.T) {
 	files(t, map[string]string{
 		"bad.yaml": bad, "two.yaml": good + "---\n" + good, "none.yaml": "a: b\n",
 		"tab.yaml":      "lb_policy: prefix_cache\n\tlb_config: {}\n",
-		"queue.yaml":    good + "lb_config: {max_inflight: 4, queue: {max_wait: 1s, classes: {interactive: 2, batch: 1}}}\n",
+		"queue.yaml":    good + "lb_config: {max_inflight: 4, queue: {max_wait: 1s, classes: {fast: 2, batch: 1}}}",
 		"folder/a.yaml": good + "---\n" + good, "folder/b.yaml": good, "folder/none/c.yaml": "a: b\n", "clusters.yaml": `
 lb_type: cluster
 lb_policy: cluster_metrics
@@ -202,7 +202,7 @@ lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
 		{"--config bad.yaml", "max_infligth"},
 		{"--config two.yaml", "2 configurations"},
 		{"--config tab.yaml", "tab.yaml: 2:1: "},
-		{"--config queue.yaml --class interactiv=1", `want one of ["interactive" "batch"]`},
+		{"--config queue.yaml --class fst=1", `want one of ["fast" "batch"]`},
 		{`--policy prefix_cache={"redis":{"password":"sesame"},"nothing":1}`, "--policy prefix_cache: "},
 		{"--config clusters.yaml", "cluster is not simulated"},
 		{"--config missing.yaml", "missing.yaml"},

@@ -222,10 +222,3 @@ func mayBegin(text, name string) bool {
 	}
 	return true
 }
-
-// IsPlaceholder reports whether a secret is one of the documents.
-func IsPlaceholder(secret string) bool { return isPlaceholder(secret) }
-
-// DidYouMean returns a hint at the known name that is most similar to what was written, as problems have it, "" if none
-// is similar.
-func DidYouMean(written string, known []string) string { return didYouMean(written, known) }

@@ -139,8 +139,9 @@ func TestCheckKeepsAll(t *testing.T) {
 		raw += `, "queue.x` + strconv.Itoa(i) + `": 1`
 	}
 	_, findings := Check([]byte(raw+"}}"), Envoy)
-	if last := findings[len(findings)-1]; len(findings) != maxFindings+1 || last.Text != "more problems than are shown: 7" ||
-		last.Offset != findings[maxFindings-1].Offset {
+	last := findings[len(findings)-1]
+	if len(findings) != maxFindings+1 || last.Offset != findings[maxFindings-1].Offset ||
+		last.Text != "more problems than are shown: 7" {
 		t.Errorf("%d findings, the last %+v", len(findings), last)
 	}
 }
