@@ -5,15 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/warmgate/warmgate/internal/simulate/calibrate"
 )
-
-// fitFormats are the formats of calibrate.
-var fitFormats = []string{"flags", "json"}
 
 func newCalibrate() *cobra.Command {
 	var output string
@@ -29,15 +25,12 @@ from one page alone, the times of prompts, tokens, steps and requests cannot be 
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error { return fit(command, output, args) },
 	}
-	outputFlag(command, &output, fitFormats...)
+	outputFlag(command, &output, "flags", "json")
 	return command
 }
 
 // fit fits to the pages that are named.
 func fit(command *cobra.Command, output string, args []string) error {
-	if !slices.Contains(fitFormats, output) {
-		return fmt.Errorf("no format %q, want one of %q", output, fitFormats)
-	}
 	var pages []calibrate.Page
 	for _, name := range args {
 		text, err := readPage(name, command.InOrStdin())

@@ -80,7 +80,8 @@ func TestAction(t *testing.T) {
 		inputs := map[string]string{"${{ inputs.files }}": c.files, "${{ inputs.strict }}": c.strict}
 		// A runner's bash stops at the first command that fails.
 		cmd := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step.Run)
-		cmd.Env = append(os.Environ(), "GITHUB_ACTION_PATH="+root, "TMPDIR="+t.TempDir())
+		cmd.Env = append(os.Environ(), "GITHUB_ACTION_PATH="+root, "TMPDIR="+t.TempDir(),
+			"GOFLAGS=-mod=vendor", "GOWORK=/missing/go.work") // what a job may have for its own code
 		for name, input := range step.Env {
 			value, ok := inputs[input]
 			if !ok {

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/warmgate/warmgate/internal/simulate"
 )
@@ -24,7 +27,7 @@ func (n *tokens) Set(text string) error {
 	}
 	v, err := strconv.ParseFloat(digits, 64)
 	if v *= times; err != nil || !(v >= 0 && v <= 1e9) || v != math.Trunc(v) {
-		return errors.New("want a whole number like 3000 or 3k")
+		return errors.New("want a whole number like 3000 or 3k, and 1000M at most")
 	}
 	*n = tokens(v)
 	return nil
@@ -51,4 +54,42 @@ func (s *shares) Set(text string) error {
 	}
 	*s = append(*s, simulate.Share{Class: name, Weight: w})
 	return nil
+}
+
+// choice is a flag: one of several words.
+type choice struct {
+	word *string
+	of   []string
+}
+
+func (c choice) String() string {
+	if c.word == nil { // as pflag makes one, to compare with
+		return ""
+	}
+	return *c.word
+}
+
+func (c choice) Type() string { return "string" }
+
+func (c choice) Set(text string) error {
+	if !slices.Contains(c.of, text) {
+		return fmt.Errorf("want one of %s", strings.Join(c.of, ", "))
+	}
+	*c.word = text
+	return nil
+}
+
+// choiceFlag adds a flag for one of several words, the first of which is the default.
+func choiceFlag(command *cobra.Command, into *string, name, shorthand, usage string, of ...string) {
+	*into = of[0]
+	command.Flags().VarP(choice{into, of}, name, shorthand, usage)
+	complete := cobra.FixedCompletions(of, cobra.ShellCompDirectiveNoFileComp)
+	if err := command.RegisterFlagCompletionFunc(name, complete); err != nil {
+		panic(err) // the flag is there
+	}
+}
+
+// outputFlag adds the flag for the format of what a command prints. The first one is the default.
+func outputFlag(command *cobra.Command, into *string, formats ...string) {
+	choiceFlag(command, into, "output", "o", "format: "+strings.Join(formats, ", "), formats...)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -36,6 +35,8 @@ func run(args []string, s streams) int {
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
+	begun := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
 	command, err := root.ExecuteC()
 	switch {
 	case err == nil:
@@ -44,13 +45,14 @@ func run(args []string, s streams) int {
 		return statusFound
 	}
 	fmt.Fprintf(s.err, "warmgate: %v\n", err)
-	if fault := (*fs.PathError)(nil); !errors.As(err, &fault) { // which is no wrong argument
+	if !begun { // else it is no argument that the help would explain
 		fmt.Fprintf(s.err, "See '%s --help'.\n", command.CommandPath())
 	}
 	return statusFault
 }
 
-// newRoot returns the command with all those below it. Each has a file here, and what it does a package below internal.
+// newRoot returns the command with all those below it. Each has a file here; most of what they do is in packages
+// below internal.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "warmgate",

@@ -38,6 +38,9 @@ const (
 	bad    = "lb_policy: prefix_cache\nlb_config: {max_infligth: 8}\n"
 )
 
+// large is more than is read of a file.
+var large = strings.Repeat("# warmgate\n", 17<<20/len("# warmgate\n"))
+
 // TestValidate checks exit statuses, and what is printed where.
 func TestValidate(t *testing.T) {
 	files(t, map[string]string{
@@ -45,7 +48,7 @@ func TestValidate(t *testing.T) {
 		"folder/good.yml": good, "folder/.git/bad.yaml": bad, "folder/other.json": "{", "folder/note.md": bad,
 		"chart/Chart.yaml": "name: warmgate", "chart/templates/bad.yaml": "{{ lb_policy }}",
 		"chart/templates.yaml": good, "folder/zero.yaml": bad,
-		"hidden/.a.yaml": bad, "upper/A.YAML": bad,
+		"hidden/.a.yaml": bad, "upper/A.YAML": bad, "large/a.json": large, "large/b.yaml": good,
 		"wrong/other.yaml": "kind: wasmplugin\nspec: {lb_policy: prefix_cache}",
 	})
 	if err := os.Symlink("upper", "linked"); err != nil {
@@ -80,11 +83,14 @@ func TestValidate(t *testing.T) {
 		{"-o sarif nothing.yaml good.yaml", "", 2, `"executionSuccessful": false`, ""},
 		{"good.yaml ./good.yaml", "", 0, "", "1 configuration in 1 file"},
 		{"linked", "", 1, "linked/A.YAML:2:13: error", "1 configuration in 1 file"},
+		{"large upper", "", 2, "upper/A.YAML:2:13: error", "large/a.json: it has more than 16 MiB\n"},
+		{"-", large, 2, "", "read stdin: it has more than 16 MiB\n"},
 		{"wrong upper", "", 1, "wrong/other.yaml:1:1: warning: no configuration", "1 configuration in 2 files"},
 		{"", "", 2, "", "requires at least 1 arg"},
 		{"-o xml good.yaml", "", 2, "", "text, json, sarif, github"},
-		{"--gateway nginx good.yaml", "", 2, "", "auto, envoy or higress"},
+		{"--gateway nginx good.yaml", "", 2, "", "auto, envoy, higress"},
 		{"--no-such-flag", "", 2, "", "See 'warmgate validate --help'"},
+		{"-o xml missing.yaml", "", 2, "", "--output\" flag"},
 	} {
 		status, out, errs := play(c.stdin, append([]string{"validate"}, strings.Fields(c.args)...)...)
 		if status != c.status || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) {
@@ -105,12 +111,16 @@ func TestColor(t *testing.T) {
 	defer terminal.Close()
 	t.Setenv("NO_COLOR", "")
 	t.Setenv("TERM", "xterm")
+	bar := &progress{out: terminal, all: 1}
+	if bar.at(1); !bar.drawn {
+		t.Error("there is no bar on a terminal")
+	}
 	if !inColor(terminal) || inColor(new(bytes.Buffer)) {
 		t.Error("color does not go by the terminal")
 	}
 	t.Setenv("NO_COLOR", "1")
-	if inColor(terminal) {
-		t.Error("NO_COLOR is not heeded")
+	if inColor(terminal) || !isTerminal(terminal) {
+		t.Error("NO_COLOR is not heeded, or hides the terminal")
 	}
 }
 
@@ -127,7 +137,7 @@ func TestVersion(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &b); err != nil || b.Version == "" || b.Go == "" || b.Platform == "" {
 		t.Errorf("%s: %v", out, err)
 	}
-	if status, _, errs := play("", "version", "-o", "xml"); status != 2 || !strings.Contains(errs, "text or json") {
+	if status, _, errs := play("", "version", "-o", "xml"); status != 2 || !strings.Contains(errs, "text, json") {
 		t.Errorf("%d %s", status, errs)
 	}
 }
@@ -138,8 +148,8 @@ func TestManualAndCompletion(t *testing.T) {
 	if status, _, errs := play("", "man", dir); status != 0 {
 		t.Fatal(errs)
 	}
-	for _, page := range []string{"warmgate.1", "warmgate-validate.1", "warmgate-version.1", "warmgate-man.1"} {
-		text, err := os.ReadFile(filepath.Join(dir, page))
+	for _, page := range []string{"", "-validate", "-simulate", "-calibrate", "-version", "-man"} {
+		text, err := os.ReadFile(filepath.Join(dir, "warmgate"+page+".1"))
 		if err != nil || !bytes.Contains(text, []byte(".TH")) {
 			t.Errorf("%s: %v", page, err)
 		}

@@ -13,6 +13,7 @@ type progress struct {
 	before int // that were done in earlier runs
 	all    int
 	shown  int // percent, 1 more than there are
+	drawn  bool
 }
 
 // begin names what is done next.
@@ -23,8 +24,8 @@ func (p *progress) begin(policy string, endpoints int) {
 // at shows how many of the run are done. It has the run go on.
 func (p *progress) at(done int) bool {
 	percent := min(100, 100*(p.before+done)/max(1, p.all))
-	if percent+1 != p.shown && inColor(p.out) {
-		p.shown = percent + 1
+	if percent+1 != p.shown && isTerminal(p.out) {
+		p.shown, p.drawn = percent+1, true
 		const width = 30
 		full := width * percent / 100
 		bar := strings.Repeat("#", full) + strings.Repeat(".", width-full)
@@ -35,7 +36,7 @@ func (p *progress) at(done int) bool {
 
 // clear removes the bar.
 func (p *progress) clear() {
-	if p.shown > 0 {
+	if p.drawn {
 		fmt.Fprint(p.out, "\r\x1b[K")
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,12 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/warmgate/warmgate/cmd/warmgate/internal/lint"
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/outcome"
-	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
 	"github.com/warmgate/warmgate/internal/mooncake"
 	"github.com/warmgate/warmgate/internal/simulate"
-	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // simulation is what the flags of simulate say.
@@ -83,7 +81,7 @@ configuration of the plugin, serves the same load before each number of servers.
 		"that validate reads")
 	f.IntSliceVar(&s.endpoints, "endpoints", []int{4}, "numbers of servers to play with")
 	f.DurationVar(&s.within, "within", 0, "find the fewest servers, up to --endpoints, with which nine in ten first "+
-		"tokens come within this time and nothing is refused")
+		"tokens come within this time and nothing is refused. The exit status is 1 if none suffice")
 	f.Float64Var(&s.price, "price", 0, "what a server costs an hour, for the cost of tokens")
 	f.Uint64Var(&s.seed, "seed", 1, "seed of all that is random")
 	f.StringVar(&s.html, "html", "", "also write a page with plots into this file")
@@ -122,9 +120,6 @@ func (s *simulation) engineFlags(command *cobra.Command) {
 
 // run plays all and prints what has come of it.
 func (s *simulation) run(command *cobra.Command) error {
-	if !slices.Contains(outcome.Formats, s.output) {
-		return fmt.Errorf("no format %q, want one of %q", s.output, outcome.Formats)
-	}
 	if err := s.validate(command.Flags().Changed("speed")); err != nil {
 		return err
 	}
@@ -136,8 +131,7 @@ func (s *simulation) run(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	page, err := s.createPage() // before what may take long
-	if err != nil {
+	if err := s.checkPage(); err != nil { // before what may take long
 		return err
 	}
 	debug.SetGCPercent(simulate.GCPercent)
@@ -160,22 +154,26 @@ func (s *simulation) run(command *cobra.Command) error {
 		return err
 	}
 	err = outcome.Print(command.OutOrStdout(), s.output, runs)
-	if s.output == outcome.Formats[0] {
-		s.printNotes(command.ErrOrStderr(), runs)
+	s.printNotes(command.ErrOrStderr(), runs)
+	if err = errors.Join(err, s.writePage(runs)); err != nil {
+		return err
 	}
-	if page != nil {
-		err = errors.Join(err, outcome.HTML(page, s.about(), runs), page.Close())
+	if slices.ContainsFunc(runs, func(r outcome.Run) bool { return r.Suffices != nil && !*r.Suffices }) {
+		return errFound
 	}
-	return err
+	return nil
 }
 
-// printNotes prints what is in no column: why requests were refused, and which servers do not suffice.
+// printNotes prints what is in no column: which servers do not suffice, and beside a table why requests were refused.
 func (s *simulation) printNotes(w io.Writer, runs []outcome.Run) {
 	for i := range runs {
 		r := &runs[i]
 		name := fmt.Sprintf("%s, %d endpoints", r.Policy, r.Endpoints)
-		if s.within > 0 && !s.suffices(r) {
+		if r.Suffices != nil && !*r.Suffices {
 			fmt.Fprintf(w, "%s: no number of servers up to this one suffices\n", name)
+		}
+		if s.output != outcome.Formats[0] {
+			continue // JSON has the rest
 		}
 		for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
 			fmt.Fprintf(w, "%s: %d requests were refused, %s\n", name, r.Refused[reason], reason)
@@ -225,6 +223,8 @@ func (s *simulation) fewest(play func(n int) (outcome.Run, error)) (outcome.Run,
 			least = n + 1
 		}
 	}
+	suffices := s.suffices(&best)
+	best.Suffices = &suffices
 	return best, err
 }
 
@@ -254,6 +254,12 @@ func (s *simulation) newLoad() (load func() simulate.Load, requests int, err err
 	return func() simulate.Load { return t.New(s.seed) }, len(trace), nil
 }
 
+// Bounds of what fits into memory, and into the time of a step.
+const (
+	maxEndpoints = 100_000
+	maxBatch     = 1_000_000
+)
+
 // validate refuses what there cannot be, and takes over the size of the cache.
 func (s *simulation) validate(speed bool) error {
 	c := &s.engine.Config
@@ -269,79 +275,38 @@ func (s *simulation) validate(speed bool) error {
 		return errors.New("--price must be a number, and not negative")
 	case c.NumBlocks < 1 || c.MaxNumSeqs < 1:
 		return fmt.Errorf("want a --cache of %d tokens and a --batch of 1 at least", c.BlockSize)
+	case c.MaxNumSeqs > maxBatch:
+		return fmt.Errorf("want a --batch of %d at most", maxBatch)
 	case c.MaxQueued == 0:
 		return errors.New("want a --queue of 1 at least, or below 0 for any number")
-	case slices.ContainsFunc(s.endpoints, func(n int) bool { return n < 1 }):
-		return errors.New("want 1 endpoint at least")
+	case slices.ContainsFunc(s.endpoints, func(n int) bool { return n < 1 || n > maxEndpoints }):
+		return fmt.Errorf("want 1 endpoint at least, and %d at most", maxEndpoints)
 	}
 	return s.engine.Times.Validate()
 }
 
-// contenders returns what the flags name.
-func (s *simulation) contenders(stdin io.Reader) (all []simulate.Contender, err error) {
-	policies := s.policies
-	if len(policies)+len(s.configs) == 0 {
-		policies = usualPolicies
-	}
-	for _, p := range policies {
-		c, err := ofPolicy(p)
-		if err != nil {
-			return nil, fmt.Errorf("--policy %s: %w", p, err)
-		}
-		all = append(all, c)
-	}
-	for _, file := range s.configs {
-		before := len(all)
-		var faults []error // of the files, where it is a folder
-		err := source.Read(file, stdin, func(f *source.File, _ bool) {
-			c, err := ofFile(f)
-			if err != nil {
-				faults = append(faults, fmt.Errorf("--config %s: %w", f.Name, err))
-			}
-			all = append(all, c)
-		})
-		if err := errors.Join(append(faults, err)...); err != nil {
-			return nil, err
-		}
-		if len(all) == before {
-			return nil, fmt.Errorf("--config %s: no file in this folder mentions the plugin", file)
-		}
-	}
-	return all, nil
-}
-
-// ofPolicy returns the contender of NAME, or NAME={...} with lb_config.
-func ofPolicy(text string) (simulate.Contender, error) {
-	name, keys, ok := strings.Cut(text, "=")
-	switch native := slices.Contains(simulate.Natives(), name); {
-	case native && ok:
-		return simulate.Contender{}, errors.New("a policy of the gateway's own has no keys")
-	case !ok:
-		c, err := simulate.OfPolicy(name)
-		if err != nil {
-			err = fmt.Errorf("%w; of the gateway's own there are %s", err, strings.Join(simulate.Natives(), ", "))
-		}
-		return c, err
-	}
-	return simulate.ParseContender(text, fmt.Appendf(nil, `{"lb_policy":%q,"lb_config":%s}`, name, keys),
-		config.Higress)
-}
-
-// ofFile returns the contender of the configuration in a file, which may be of any kind that validate reads.
-func ofFile(f *source.File) (simulate.Contender, error) {
-	found := lint.File(f, lint.Auto, false).Checked
-	if len(found) != 1 {
-		return simulate.Contender{}, fmt.Errorf("has %d configurations of the plugin, want one", len(found))
-	}
-	return simulate.ParseContender(f.Name, found[0].Text, found[0].Host)
-}
-
-// createPage creates the file of the page with plots, nil if none is wanted.
-func (s *simulation) createPage() (*os.File, error) {
+// checkPage reports why the page with plots cannot be written. What is in its file stays until there is a new one.
+func (s *simulation) checkPage() error {
 	if s.html == "" {
-		return nil, nil
+		return nil
 	}
-	return os.Create(s.html)
+	page, err := os.OpenFile(s.html, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	return page.Close()
+}
+
+// writePage writes the page with plots, if one is wanted.
+func (s *simulation) writePage(runs []outcome.Run) error {
+	if s.html == "" {
+		return nil
+	}
+	var page bytes.Buffer
+	if err := outcome.HTML(&page, s.about(), runs); err != nil {
+		return err
+	}
+	return os.WriteFile(s.html, page.Bytes(), 0o666)
 }
 
 // about says what was simulated.

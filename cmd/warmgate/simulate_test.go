@@ -78,8 +78,28 @@ func TestSimulateFewest(t *testing.T) {
 	if len(found) != 1 || found[0][1] != want || want == "1" || want == "8" {
 		t.Errorf("found %q, want %s of %q", found, want, all)
 	}
-	if found := rows("--endpoints", "2", "--within", "1ms"); len(found) != 1 || found[0][1] != "2" {
-		t.Errorf("found %q within a time that is too short", found)
+	for _, c := range []struct {
+		format, prints string
+	}{{"csv", "\nprefix_cache,2,"}, {"json", `,"endpoints":2,"suffices":false}`}} {
+		short := append(slices.Concat(quickly, busy), "--endpoints", "2", "--within", "1ms", "-o", c.format)
+		status, out, errs := play("", short...)
+		if status != statusFound || !strings.Contains(out, c.prints) || strings.Count(errs, "suffices") != 1 {
+			t.Errorf("status %d, %s%s within a time that is too short", status, out, errs)
+		}
+	}
+	out := simulated(t, append(busy, "--endpoints", "8", "--within", "200ms", "-o", "json")...)
+	if !strings.Contains(out, `"suffices":true`) {
+		t.Error(out)
+	}
+}
+
+// TestSimulateExtremes plays with the largest numbers that flags take.
+func TestSimulateExtremes(t *testing.T) {
+	const most = "9223372036854775807"
+	for _, row := range strings.Split(simulated(t, "--turns", most, "--queue", most, "-o", "csv"), "\n")[1:] {
+		if row != "" && !strings.Contains(row, ",4,300,0,") {
+			t.Errorf("%s, want 300 requests served", row)
+		}
 	}
 }
 
@@ -102,7 +122,7 @@ lb_config:
 	out := simulated(t, "--config", "capped.yaml", "--policy", `prefix_cache={"max_inflight":2}`, "-o", "csv",
 		"--endpoints", "1", "--think", "10ms")
 	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
-	if err != nil || len(rows) != 3 || rows[2][0] != "capped.yaml" {
+	if err != nil || len(rows) != 3 || rows[1][0] != "prefix_cache #1" || rows[2][0] != "capped.yaml" {
 		t.Fatalf("%q, %v", rows, err)
 	}
 	for _, row := range rows[1:] {
@@ -135,7 +155,11 @@ func TestSimulateNotes(t *testing.T) {
 		{"--endpoints 5000", "global_least_request", "for 300 requests the plugin left the choice to the gateway\n"},
 	} {
 		status, out, errs := play("", append(slices.Concat(quickly, strings.Fields(c.flags)), "--policy", c.policy)...)
-		if status != 0 || !strings.HasSuffix(errs, c.want) || strings.Count(errs, "\n") != 1 {
+		want := 0
+		if strings.HasPrefix(c.flags, "--within") {
+			want = statusFound
+		}
+		if status != want || !strings.HasSuffix(errs, c.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: status %d, %s%s", c.flags, status, out, errs)
 		}
 	}
@@ -164,6 +188,8 @@ func TestSimulateRefuses(t *testing.T) {
 	sample := harness.PathT(t, "internal/mooncake/testdata/sample.jsonl")
 	files(t, map[string]string{
 		"bad.yaml": bad, "two.yaml": good + "---\n" + good, "none.yaml": "a: b\n",
+		"tab.yaml":      "lb_policy: prefix_cache\n\tlb_config: {}\n",
+		"queue.yaml":    good + "lb_config: {max_inflight: 4, queue: {max_wait: 1s, classes: {fast: 2, batch: 1}}}",
 		"folder/a.yaml": good + "---\n" + good, "folder/b.yaml": good, "folder/none/c.yaml": "a: b\n", "clusters.yaml": `
 lb_type: cluster
 lb_policy: cluster_metrics
@@ -175,6 +201,9 @@ lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
 		{"--policy prefix_cache={", "--policy"},
 		{"--config bad.yaml", "max_infligth"},
 		{"--config two.yaml", "2 configurations"},
+		{"--config tab.yaml", "tab.yaml: 2:1: "},
+		{"--config queue.yaml --class fst=1", `want one of ["fast" "batch"]`},
+		{`--policy prefix_cache={"redis":{"password":"sesame"},"nothing":1}`, "--policy prefix_cache: "},
 		{"--config clusters.yaml", "cluster is not simulated"},
 		{"--config missing.yaml", "missing.yaml"},
 		{"--config none.yaml", "0 configurations"},
@@ -185,7 +214,14 @@ lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
 		{"--system -1", "whole number"},
 		{"--turns 0", "1 turn"},
 		{"--sessions 0", "1 session"},
+		{"--sessions 11M", "10000000 sessions"},
+		{"--think 100h --sessions 1", "ten years"},
+		{"--ramp 99999h", "ten years"},
+		{"--requests 2000000000", "1000M at most"},
 		{"--endpoints 0", "1 endpoint"},
+		{"--endpoints 4,1000000000", "100000 at most"},
+		{"--batch 2000000", "1000000 at most"},
+		{"--step-ms 1e300", "3600000 ms"},
 		{"--queue 0", "--queue of 1"},
 		{"--within -1s", "--within"},
 		{"--price -1", "--price"},
@@ -203,8 +239,24 @@ lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
 		{"--class batch=0", "batch=0.2"},
 	} {
 		status, out, errs := play("", append([]string{"simulate"}, strings.Fields(c.flags)...)...)
-		if status != statusFault || out != "" || !strings.Contains(errs, c.want) {
+		if status != statusFault || out != "" || !strings.Contains(errs, c.want) || strings.Contains(errs, "sesame") {
 			t.Errorf("%s: status %d, %s%s", c.flags, status, out, errs)
 		}
+	}
+}
+
+// TestOlderPageStays holds that a page is replaced when there is a new one, not when a simulation begins.
+func TestOlderPageStays(t *testing.T) {
+	files(t, map[string]string{"old.html": "old"})
+	s := &simulation{html: "old.html"}
+	if err := s.checkPage(); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := os.ReadFile("old.html"); err != nil || string(page) != "old" {
+		t.Errorf("%q is left of an older page: %v", page, err)
+	}
+	simulated(t, "--html", "old.html")
+	if page, err := os.ReadFile("old.html"); err != nil || !strings.HasPrefix(string(page), "<!doctype html>") {
+		t.Errorf("the page is %.40q: %v", page, err)
 	}
 }

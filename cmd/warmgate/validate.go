@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -49,22 +48,14 @@ The exit status is 0 if there are no problems, 1 if there are, and 2 if somethin
 	flags := command.Flags()
 	flags.BoolVar(&v.strict, "strict", false, "exit with 1 for warnings, too")
 	flags.BoolVar(&v.skipOthers, "skip-others", false, "pass over files that do not mention the plugin, as in folders")
-	gateways := []string{string(lint.Auto), string(lint.Envoy), string(lint.Higress)}
-	flags.StringVar(&v.gateway, "gateway", gateways[0],
-		"what a configuration by itself is for: envoy, higress, or auto to go by its keys")
-	complete := cobra.FixedCompletions(gateways, cobra.ShellCompDirectiveNoFileComp)
-	if err := command.RegisterFlagCompletionFunc("gateway", complete); err != nil {
-		panic(err) // the flag is there
-	}
+	choiceFlag(command, &v.gateway, "gateway", "",
+		"what a configuration by itself is for: envoy, higress, or auto to go by its keys",
+		string(lint.Auto), string(lint.Envoy), string(lint.Higress))
 	return command
 }
 
 // run checks the files. A file that cannot be read is named at the end, when all others have been checked.
 func (v *validation) run(command *cobra.Command, args []string) error {
-	gateway := lint.Gateway(v.gateway)
-	if !slices.Contains([]lint.Gateway{lint.Auto, lint.Envoy, lint.Higress}, gateway) {
-		return fmt.Errorf("no gateway %q, want auto, envoy or higress", v.gateway)
-	}
 	var (
 		r      report.Report
 		faults []error
@@ -78,7 +69,7 @@ func (v *validation) run(command *cobra.Command, args []string) error {
 		before := r.Configurations + len(r.Findings)
 		err := source.Read(arg, command.InOrStdin(), func(f *source.File, named bool) {
 			if !v.skipOthers || f.Mentioned() {
-				r.Add(f, lint.File(f, gateway, named && !v.skipOthers))
+				r.Add(f, lint.File(f, lint.Gateway(v.gateway), named && !v.skipOthers))
 			}
 		})
 		if before == r.Configurations+len(r.Findings) && isFolder(arg) {
@@ -113,9 +104,12 @@ func isFolder(name string) bool {
 
 // inColor reports whether what is printed is read on a terminal that is not told to be without color; see
 // https://no-color.org.
-func inColor(out io.Writer) bool {
+func inColor(out io.Writer) bool { return os.Getenv("NO_COLOR") == "" && isTerminal(out) }
+
+// isTerminal reports whether what is printed is read on a terminal that knows more than lines.
+func isTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	if !ok || os.Getenv("TERM") == "dumb" {
 		return false
 	}
 	info, err := file.Stat()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -25,7 +26,7 @@ type build struct {
 func thisBuild() build {
 	b := build{Version: release, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		b.Version = cmp.Or(b.Version, info.Main.Version)
+		b.Version = cmp.Or(b.Version, strings.TrimPrefix(info.Main.Version, "v")) // as releases have it
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
@@ -57,32 +58,13 @@ func newVersion() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			b, out := thisBuild(), command.OutOrStdout()
-			switch output {
-			case "text":
-				_, err := fmt.Fprintln(out, b)
-				return err
-			case "json":
+			if output == "json" {
 				return json.NewEncoder(out).Encode(b)
 			}
-			return fmt.Errorf("no format %q, want text or json", output)
+			_, err := fmt.Fprintln(out, b)
+			return err
 		},
 	}
 	outputFlag(command, &output, "text", "json")
 	return command
-}
-
-// outputFlag adds the flag for the format of what a command prints. The first one is the default.
-func outputFlag(command *cobra.Command, into *string, formats ...string) {
-	list := ""
-	for i, f := range formats {
-		if i > 0 {
-			list += ", "
-		}
-		list += f
-	}
-	command.Flags().StringVarP(into, "output", "o", formats[0], "format: "+list)
-	complete := cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)
-	if err := command.RegisterFlagCompletionFunc("output", complete); err != nil {
-		panic(err) // the flag is there
-	}
 }

@@ -1,4 +1,4 @@
-// Package child runs programs that cannot outlive this one. Linux only.
+// Package child runs programs that cannot outlive this one. On other systems than Linux it only compiles.
 package child
 
 import (
@@ -21,7 +21,7 @@ type Process struct {
 // Start starts cmd, whose SysProcAttr it sets. The kernel kills the child when the thread that started it ends, so one
 // goroutine keeps that thread for itself until the child is gone.
 func Start(cmd *exec.Cmd) (*Process, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = killedWithParent()
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {

@@ -21,7 +21,8 @@ const commandLine = "docs/command-line.md"
 // document shows must be printed.
 func TestCommandLine(t *testing.T) {
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "bin")+"/", "./cmd/warmgate")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin")+"/",
+		"./cmd/warmgate")
 	build.Dir = root(t)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -81,8 +81,8 @@ type Ranking struct {
 	Otherwise   []string // pairs that are not
 }
 
-// Add ranks contenders by each of the figures that both have.
-func (r *Ranking) Add(real map[string]map[string]Span, simulated map[string]map[string]float64) {
+// Add ranks contenders by each of the figures that were both measured and simulated.
+func (r *Ranking) Add(measured map[string]map[string]Span, simulated map[string]map[string]float64) {
 	var names []string
 	for n := range simulated {
 		names = append(names, n)
@@ -91,7 +91,7 @@ func (r *Ranking) Add(real map[string]map[string]Span, simulated map[string]map[
 	for i, a := range names {
 		for _, b := range names[:i] {
 			for column, got := range simulated[a] {
-				want := outsideNoise(real[a][column], real[b][column])
+				want := outsideNoise(measured[a][column], measured[b][column])
 				if want == 0 {
 					continue
 				}

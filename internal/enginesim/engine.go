@@ -74,7 +74,7 @@ func (e *Engine) show(now time.Duration) {
 // Add puts a new request at the end of the queue. The error is ErrBusy.
 func (e *Engine) Add(r *Request, now time.Duration) error {
 	e.account(now)
-	if e.cfg.MaxQueued >= 0 && len(e.running)+len(e.waiting) >= e.cfg.MaxNumSeqs+e.cfg.MaxQueued {
+	if e.cfg.MaxQueued >= 0 && len(e.running)+len(e.waiting)-e.cfg.MaxNumSeqs >= e.cfg.MaxQueued {
 		e.stats.Rejected++
 		return ErrBusy
 	}

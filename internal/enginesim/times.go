@@ -2,6 +2,7 @@ package enginesim
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -25,13 +26,20 @@ func DefaultTimes() Times {
 	return Times{Speed: 1, PrefillOverheadMS: 5, PrefillTokenMS: 0.05, DecodeStepMS: 9.5, DecodeSeqMS: 0.5}
 }
 
-// Validate reports a speed that is not positive, and negative times.
+// maxMS bounds each time, so that no step is longer than a time.Duration can be.
+const maxMS = 3_600_000
+
+// Validate reports a speed that is not positive, and times that are negative or longer than an hour.
 func (t Times) Validate() error {
 	if !(t.Speed > 0) {
 		return errors.New("the speed must be positive")
 	}
-	if !(min(t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS) >= 0) {
-		return errors.New("times must not be negative")
+	for _, ms := range []float64{
+		t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS,
+	} {
+		if !(ms >= 0 && ms <= maxMS) {
+			return fmt.Errorf("times must not be negative, and at most %d ms", maxMS)
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package mooncake
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -38,26 +39,34 @@ func Read(path string) ([]Request, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	return Parse(from)
+	out, err := Parse(from)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return out, nil
 }
 
-// Parse reads the requests, a JSON object a line, in order of time.
+// Parse reads the requests, a JSON object a line, in order of time. Blank lines are passed over.
 func Parse(from io.Reader) ([]Request, error) {
 	var out []Request
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	number := 1
+	for ; lines.Scan(); number++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
 		t, err := parseLine(lines.Bytes())
 		if err == nil && len(out) > 0 && t.Timestamp < out[len(out)-1].Timestamp {
 			err = errors.New("earlier than the previous request")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("trace, line %d: %w", len(out)+1, err)
+			return nil, fmt.Errorf("trace, line %d: %w", number, err)
 		}
 		out = append(out, t)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("trace, line %d: %w", len(out)+1, err)
+		return nil, fmt.Errorf("trace, line %d: %w", number, err)
 	}
 	if len(out) == 0 {
 		return nil, errors.New("trace: no requests")

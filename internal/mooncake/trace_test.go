@@ -24,7 +24,7 @@ func TestReadTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, text := range map[string][]byte{"a.jsonl": sample, "a.jsonl.gz": packed.Bytes()} {
+	for name, text := range map[string][]byte{"a.jsonl": append(sample, "\n\n"...), "a.jsonl.gz": packed.Bytes()} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
@@ -41,6 +41,13 @@ func TestReadTrace(t *testing.T) {
 	}
 	if _, err := Read(filepath.Join(dir, "b.gz")); err == nil {
 		t.Error("what is not gzip was read")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c.jsonl"), []byte("\n{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(filepath.Join(dir, "c.jsonl")); err == nil ||
+		!strings.Contains(err.Error(), "c.jsonl: trace, line 2: ") {
+		t.Errorf("a trace that is no JSON: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -33,9 +34,16 @@ type Share struct {
 	Weight float64 // relative to the other shares, above 0
 }
 
+const (
+	maxUsers  = 10_000_000 // in about a gigabyte of memory
+	maxPauses = 10 * 365 * 24 * time.Hour
+)
+
 // Validate reports what cannot be played.
 func (s *Sessions) Validate() error {
 	switch {
+	case s.Users > maxUsers:
+		return fmt.Errorf("want at most %d sessions at a time", maxUsers)
 	case s.Users < 1:
 		return errors.New("want at least 1 session at a time")
 	case s.Requests < 1:
@@ -46,6 +54,8 @@ func (s *Sessions) Validate() error {
 		return errors.New("want at least 1 token for questions and answers")
 	case min(s.System, s.Prompts) < 0 || min(s.Think, s.Ramp) < 0:
 		return errors.New("want no negative numbers")
+	case float64(s.Ramp)+float64(s.Think)*(2+float64(s.Requests)/float64(s.Users)) > float64(maxPauses):
+		return errors.New("pauses and the time in which sessions begin would take more than ten years")
 	case slices.ContainsFunc(s.Classes, func(c Share) bool { return c.Class == "" || !(c.Weight > 0) }):
 		return errors.New("want names and positive weights of classes")
 	}
@@ -140,7 +150,8 @@ func (l *sessionsLoad) beginSession(u *user) {
 		system = name(l.seed, uint64(l.begun%l.Prompts)) ^ 1
 	}
 	l.begun++
-	u.prompt = make([]engine.Part, 0, 1+2*l.Turns)
+	const usual = 64 // turns; for more of them it grows
+	u.prompt = make([]engine.Part, 0, 1+2*min(l.Turns, usual))
 	if l.System > 0 {
 		u.prompt = append(u.prompt, engine.Part{Name: name(system, 2), Tokens: l.System})
 	}

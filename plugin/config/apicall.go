@@ -104,7 +104,7 @@ func readCall(body, example string, members []callMember) error {
 		at := clip(printable(name))
 		switch m := slices.Index(names, name); {
 		case m < 0:
-			p.bad(at, "unknown member, want "+oneOf(names)+didYouMean(name, names))
+			p.bad(at, "unknown member, want "+oneOf(names)+DidYouMean(name, names))
 		case seen[m]:
 			p.bad(at, "written twice")
 		default:

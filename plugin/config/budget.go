@@ -39,7 +39,7 @@ func (pt *part) checkTargets() {
 		case !listed:
 			pt.Clusters.List = append(pt.Clusters.List, name)
 		case !slices.Contains(pt.Clusters.List, name):
-			problem = "not in service_list" + didYouMean(name, pt.Clusters.List)
+			problem = "not in service_list" + DidYouMean(name, pt.Clusters.List)
 		}
 		if problem != "" {
 			pt.badKey(keyBudgetTargets+"["+quote(name)+"]", problem)

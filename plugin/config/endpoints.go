@@ -42,7 +42,7 @@ func endpoint(p *parser, at string, v value) (StaticEndpoint, bool) {
 		case name == "weight":
 			e.Weight = weight(p, place, v.items[i])
 		default:
-			p.bad(place, "unknown key"+didYouMean(name, []string{"address", "weight"}))
+			p.bad(place, "unknown key"+DidYouMean(name, []string{"address", "weight"}))
 		}
 		seen[name] = true
 	}

@@ -81,5 +81,5 @@ func (p *parser) eachMember(at string, v value, read func(name, place string, it
 
 // unknownMember reports a member that is none of the known ones.
 func (p *parser) unknownMember(name, place string, known []string) {
-	p.bad(place, "unknown key, want "+oneOf(known)+didYouMean(name, known))
+	p.bad(place, "unknown key, want "+oneOf(known)+DidYouMean(name, known))
 }

@@ -11,11 +11,13 @@ type findings struct {
 	problems []string
 	count    int // of problems, those not kept included
 	warnings []string
-	all      bool // more than maxProblems are kept, too
+	most     int // how many of each are kept, if more than maxProblems
 }
 
 // maxProblems is how many problems, and how many warnings, are kept.
 const maxProblems = 50
+
+func (f *findings) limit() int { return max(f.most, maxProblems) }
 
 // What is between the path of a key and what is to be said of it.
 const (
@@ -27,7 +29,7 @@ const (
 //
 //go:noinline
 func (f *findings) bad(at, what string) {
-	if f.count++; f.count <= maxProblems || f.all {
+	if f.count++; f.count <= f.limit() {
 		f.problems = append(f.problems, at+behindProblem+what)
 	}
 }
@@ -41,7 +43,7 @@ func (f *findings) badValue(at string, v value, what string) { f.bad(at, got(v)+
 //
 //go:noinline
 func (f *findings) warn(at, what string) {
-	if len(f.warnings) < maxProblems || f.all {
+	if len(f.warnings) < f.limit() {
 		f.warnings = append(f.warnings, at+behindWarning+what)
 	}
 }

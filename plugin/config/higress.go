@@ -152,7 +152,7 @@ func (p *parser) looseChoice(k *setting.Key, at string, v value) (string, bool) 
 	if i := slices.Index(k.Choices, v.string()); i >= 0 {
 		return k.Choices[i], true
 	}
-	p.warn(at, got(v)+", taken as "+k.Default+didYouMean(v.string(), k.Choices))
+	p.warn(at, got(v)+", taken as "+k.Default+DidYouMean(v.string(), k.Choices))
 	name, err := strconv.Unquote(k.Default)
 	return name, err == nil
 }

@@ -45,7 +45,7 @@ func engineNames() []string { return append([]string{"auto"}, metrics.EngineName
 func (pt *part) checkEngine() {
 	if !slices.Contains(engineNames(), pt.engine) {
 		pt.warn(pt.prefix+keyEngine, "got "+quote(pt.engine)+", taken as "+strconv.Quote(pt.Engines.Engine)+
-			didYouMean(pt.engine, engineNames()))
+			DidYouMean(pt.engine, engineNames()))
 		return
 	}
 	if pt.written[keyMetricsEngine] && pt.engine != pt.Engines.Engine {

@@ -17,8 +17,11 @@ type Finding struct {
 	Offset  int // in the text, in bytes: of the key, or of its value if that is what is wrong
 }
 
-// Check returns all problems and warnings of a configuration, in the order of their places: what Parse reports, without
-// its bound on their number. The set is what Parse returns.
+// maxFindings is how many problems, and how many warnings, Check returns: each is looked for in the whole text.
+const maxFindings = 1000
+
+// Check returns the problems and warnings of a configuration, in the order of their places: what Parse reports, but up
+// to 1000 of each. A last one says how many problems there are beside them. The set is what Parse returns.
 func Check(raw []byte, h Host) (*Set, []Finding) {
 	text := string(raw)
 	root, err := value{}, error(nil)
@@ -33,7 +36,7 @@ func Check(raw []byte, h Host) (*Set, []Finding) {
 		return nil, []Finding{{Text: strings.TrimPrefix(err.Error(), "config: "), Offset: root.from}}
 	}
 	src := &source{parser: &parser{host: h, base: defaults(h)}, text: text}
-	src.all = true
+	src.most = maxFindings
 	set, _ := src.set(root, nil)
 	if set != nil {
 		set.warnings = src.warnings
@@ -46,6 +49,10 @@ func Check(raw []byte, h Host) (*Set, []Finding) {
 		c.add(text, behindWarning, true)
 	}
 	slices.SortStableFunc(c.list, func(a, b Finding) int { return a.Offset - b.Offset })
+	if more := src.count - len(src.problems); more > 0 {
+		last := c.list[len(c.list)-1].Offset
+		c.list = append(c.list, Finding{Text: "more problems than are shown: " + strconv.Itoa(more), Offset: last})
+	}
 	return set, c.list
 }
 
@@ -215,10 +222,3 @@ func mayBegin(text, name string) bool {
 	}
 	return true
 }
-
-// IsPlaceholder reports whether a secret is one of the documents.
-func IsPlaceholder(secret string) bool { return isPlaceholder(secret) }
-
-// DidYouMean returns a hint at the known name that is most similar to what was written, as problems have it, "" if none
-// is similar.
-func DidYouMean(written string, known []string) string { return didYouMean(written, known) }

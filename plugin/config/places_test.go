@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -132,5 +133,15 @@ func TestCheckKeepsAll(t *testing.T) {
 	raw := `{"lb_policy": "prefix_cache", "lb_config": {` + strings.Repeat(`"queue.x": 1, `, 2*maxProblems) + `"y": true}}`
 	if _, findings := Check([]byte(raw), Envoy); len(findings) < 2*maxProblems {
 		t.Errorf("%d findings", len(findings))
+	}
+	raw = `{"lb_policy": "prefix_cache", "lb_config": {"envoy": {"admin_cluster": "a"}`
+	for i := range maxFindings + 7 {
+		raw += `, "queue.x` + strconv.Itoa(i) + `": 1`
+	}
+	_, findings := Check([]byte(raw+"}}"), Envoy)
+	last := findings[len(findings)-1]
+	if len(findings) != maxFindings+1 || last.Offset != findings[maxFindings-1].Offset ||
+		last.Text != "more problems than are shown: 7" {
+		t.Errorf("%d findings, the last %+v", len(findings), last)
 	}
 }

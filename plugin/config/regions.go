@@ -285,7 +285,7 @@ func (pt *part) checkPeers() {
 		}
 		want := ", which is none of regions.peers, and there are none"
 		if len(names) > 0 {
-			want = ", want " + oneOf(names) + ", of regions.peers" + didYouMean(name, names)
+			want = ", want " + oneOf(names) + ", of regions.peers" + DidYouMean(name, names)
 		}
 		pt.badKey(keyAllowed+"["+strconv.Itoa(i)+"]", "got "+quote(name)+want)
 	}

@@ -17,14 +17,15 @@ var placeholders = [...]string{
 
 const everybodyKnows = "is a placeholder that everybody knows: replace it"
 
-func isPlaceholder(text string) bool { return slices.Contains(placeholders[:], text) }
+// IsPlaceholder reports whether a secret is one of the documents.
+func IsPlaceholder(text string) bool { return slices.Contains(placeholders[:], text) }
 
 // wellKnown refuses a placeholder as a secret of the plugin's own. The password of Redis has only a warning: it is
 // chosen elsewhere, and right as long as Redis takes it.
 //
 //go:noinline
 func (p *parser) wellKnown(at, text string) bool {
-	if !isPlaceholder(text) {
+	if !IsPlaceholder(text) {
 		return false
 	}
 	p.bad(at, everybodyKnows)

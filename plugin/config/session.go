@@ -39,7 +39,7 @@ func setSessionKey(p *parser, c *Config, at string, v value) {
 		place := at + "[" + strconv.Itoa(i) + "]"
 		s, ok := sessionSource(item)
 		if !ok {
-			p.bad(place, got(item)+wantSource+didYouMean(item.text, placeNames))
+			p.bad(place, got(item)+wantSource+DidYouMean(item.text, placeNames))
 			continue
 		}
 		same := func(other SessionSource) bool {

@@ -10,8 +10,8 @@ func oneOf(known []string) string {
 	return `one of "` + strings.Join(known, `", "`) + `"`
 }
 
-// didYouMean returns a hint at the known value that is most similar to what was written, "" if none is similar.
-func didYouMean(written string, known []string) string {
+// DidYouMean returns a hint at the known value that is most similar to what was written, "" if none is similar.
+func DidYouMean(written string, known []string) string {
 	if name := nearest(written, known); name != "" {
 		return "; did you mean " + quote(name) + "?"
 	}

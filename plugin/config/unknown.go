@@ -41,7 +41,7 @@ func (pt *part) unknown(path, full, at string, ignorable bool) {
 	theirs := path == "lb_config" || path == "" && !strings.HasPrefix(name, "_")
 	foreign := theirs && pt.host == Higress && pt.unknowns <= maxUnknown
 	hint := ""
-	if foreign || pt.count < maxProblems || pt.all { // else it will not be shown
+	if foreign || pt.count < pt.limit() { // else it will not be shown
 		hint = pt.meant(path, name)
 		if glued && (hint != "" || find(name) != nil || isSection(name)) {
 			hint = blankMissing

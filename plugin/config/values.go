@@ -34,7 +34,7 @@ func (p *parser) decode(k *setting.Key, settings any, at string, v value) {
 		}
 	case setting.Text, setting.Secret:
 		if s, ok := p.string(k, at, v); ok && !(k.Type == setting.Secret && p.wellKnown(at, s)) {
-			if k.Name == keyPassword && isPlaceholder(s) {
+			if k.Name == keyPassword && IsPlaceholder(s) {
 				p.warn(at, everybodyKnows)
 			}
 			*into.(*string) = strings.Clone(s)
@@ -153,7 +153,7 @@ func (p *parser) oneOf(known []string, at string, v value) (string, bool) {
 	if i := slices.Index(known, v.text); i >= 0 && v.kind == kindString {
 		return known[i], true
 	}
-	p.badValue(at, v, ", want "+oneOf(known)+didYouMean(v.text, known))
+	p.badValue(at, v, ", want "+oneOf(known)+DidYouMean(v.text, known))
 	return "", false
 }
 

@@ -84,7 +84,7 @@ func (e *Engine) Add(r *Request, now time.Duration) error {
 	if e.inBlocks(r.prompt+r.Answer) > e.cache.size {
 		return ErrTooLong
 	}
-	if e.cfg.MaxQueued >= 0 && e.Load() >= e.cfg.MaxNumSeqs+e.cfg.MaxQueued {
+	if e.cfg.MaxQueued >= 0 && e.Load()-e.cfg.MaxNumSeqs >= e.cfg.MaxQueued {
 		return ErrQueueFull
 	}
 	r.arrived = now

@@ -65,7 +65,8 @@ func (c *checker) read() ([]*source.Node, error) {
 	return c.file.YAML()
 }
 
-// broken reports a file that cannot be read to its end. A configuration by itself the plugin reads, which says more.
+// broken reports a file that cannot be read to its end. A configuration by itself the plugin reads, which says more. In
+// a folder a file may only mention the plugin, and be no YAML for a reason, such as a template.
 func (c *checker) broken(err *source.SyntaxError) {
 	if c.json && pluginKeys.Match(c.file.Text) {
 		found := len(c.Findings)
@@ -73,7 +74,11 @@ func (c *checker) broken(err *source.SyntaxError) {
 			return
 		}
 	}
-	c.add("syntax", err.At, err.Text)
+	if c.named || configures.Match(c.file.Text) {
+		c.add("syntax", err.At, err.Text)
+	} else {
+		c.warn("syntax", err.At, err.Text)
+	}
 }
 
 // document checks a document, or each of the resources in a list, which may leave out their kind. There are no lists in

@@ -32,6 +32,23 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
+// TestBrokenFiles warns of a file that was not asked for and only mentions the plugin.
+func TestBrokenFiles(t *testing.T) {
+	for _, c := range []struct {
+		text           string
+		named, warning bool
+	}{
+		{"of: warmgate\nb: [\n", false, true},
+		{"of: warmgate\nb: [\n", true, false},
+		{"lb_policy: prefix_cache\nb: [\n", false, false},
+	} {
+		got := File(source.NewFile("file.yaml", []byte(c.text)), Auto, c.named).Findings
+		if len(got) != 1 || got[0].Kind != "syntax" || got[0].Warning != c.warning {
+			t.Errorf("%q: %+v", c.text, got)
+		}
+	}
+}
+
 // TestGateway checks a configuration by itself for the gateway that is asked for, or else by its keys.
 func TestGateway(t *testing.T) {
 	const text = "lb_policy: prefix_cache\n"

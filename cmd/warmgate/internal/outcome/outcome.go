@@ -23,6 +23,8 @@ type Run struct {
 	*simulate.Result
 	// Cost is what the endpoints have cost until the last answer, 0 if no price is known.
 	Cost float64 `json:"cost,omitempty"`
+	// Suffices tells whether the endpoints are enough, nil if that was not asked.
+	Suffices *bool `json:"suffices,omitempty"`
 }
 
 // withClasses returns the runs with a row for each class below its run, of which only some figures are known. Of what
@@ -40,13 +42,13 @@ func withClasses(runs []Run) (rows []Run) {
 		if r.TTFT = known(r.Served, r.TTFT); r.Served == 0 {
 			r.PerToken, r.TokensPer, r.Cached, r.Waited, r.Queued, r.Uneven = nan, nan, nan, nan, nan, nan
 		}
-		rows = append(rows, Run{&r, run.Cost})
+		rows = append(rows, Run{Result: &r, Cost: run.Cost})
 		for _, c := range r.Classes {
-			rows = append(rows, Run{&simulate.Result{
+			rows = append(rows, Run{Cost: nan, Result: &simulate.Result{
 				Policy: r.Policy + ": " + c.Name, Endpoints: r.Endpoints, Served: c.Served,
 				Refused: map[string]int{"": c.Refused}, TTFT: known(c.Served, c.TTFT), PerToken: nan, TokensPer: nan,
 				Cached: nan, Waited: nan, Queued: nan, Uneven: nan, Preempted: -1,
-			}, nan})
+			}})
 		}
 	}
 	return rows

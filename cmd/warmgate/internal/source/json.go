@@ -18,8 +18,8 @@ func (e *SyntaxError) Error() string { return e.Text }
 // JSON reads a file as JSON.
 func (f *File) JSON() (*Node, error) {
 	if !json.Valid(f.Text) { // which the decoder of tokens does not find everywhere
-		var any json.RawMessage
-		err := json.Unmarshal(f.Text, &any)
+		var raw json.RawMessage
+		err := json.Unmarshal(f.Text, &raw)
 		at := len(f.Text)
 		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 			at = int(syntax.Offset) - 1

@@ -2,6 +2,7 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -18,7 +19,7 @@ const Stdin = "-"
 // which files were asked for by name. A file that cannot be read does not keep it from the others.
 func Read(name string, stdin io.Reader, use func(f *File, named bool)) error {
 	if name == Stdin {
-		text, err := io.ReadAll(stdin)
+		text, err := readAll("stdin", stdin)
 		if err == nil {
 			use(NewFile("stdin", text), true)
 		}
@@ -31,11 +32,31 @@ func Read(name string, stdin io.Reader, use func(f *File, named bool)) error {
 	if info.IsDir() {
 		return readFolder(name, use)
 	}
-	text, err := os.ReadFile(name)
+	text, err := readFile(name)
 	if err == nil {
 		use(NewFile(name, text), true)
 	}
 	return err
+}
+
+// maxMiB is far more than files of gateways have. What is larger is data, and may not fit into memory.
+const maxMiB = 16
+
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(name, f)
+}
+
+func readAll(name string, from io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(from, maxMiB<<20+1))
+	if err == nil && len(text) > maxMiB<<20 {
+		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("it has more than %d MiB", maxMiB)}
+	}
+	return text, err
 }
 
 // mention is a word that is in all files that configure the plugin.
@@ -69,7 +90,7 @@ func readMention(name string, use func(f *File, named bool)) error {
 	if err != nil || !info.Mode().IsRegular() {
 		return err
 	}
-	text, err := os.ReadFile(name)
+	text, err := readFile(name)
 	if f := NewFile(name, text); err == nil && f.Mentioned() {
 		use(f, false)
 	}
