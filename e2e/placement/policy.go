@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/simulate"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
@@ -166,7 +167,7 @@ func cacheConfig(credit float64) *policy.CacheConfig {
 
 // newWarm returns the policy of that name with the settings.
 func newWarm(seed uint64, name string, servers int, config policy.Config) *warm {
-	kv := memory{}
+	kv := simulate.Memory{}
 	if err := memstore.Prepare(kv); err != nil {
 		panic(err)
 	}
@@ -240,33 +241,4 @@ func (p *warm) Last(now time.Duration, r *Request) {
 		Source:        r.blocks[0].Key,
 		CountedTokens: l.work, TTFT: l.first, Duration: now - l.placed,
 	})
-}
-
-// memory is an [lb.KV].
-type memory map[string]*value
-
-type value struct {
-	val []byte
-	cas uint32
-}
-
-func (m memory) Get(key string) ([]byte, uint32, error) {
-	v := m[key]
-	if v == nil {
-		return nil, 0, lb.ErrNotFound
-	}
-	return append([]byte(nil), v.val...), v.cas, nil
-}
-
-func (m memory) Set(key string, val []byte, cas uint32) error {
-	v := m[key]
-	if v == nil {
-		v = &value{}
-		m[key] = v
-	}
-	if cas != 0 && cas != v.cas {
-		return lb.ErrMismatch
-	}
-	v.val, v.cas = append(v.val[:0], val...), v.cas+1
-	return nil
 }

@@ -2,15 +2,16 @@ package simulate
 
 import "github.com/warmgate/warmgate/lb"
 
-// memory is the shared memory of a gateway: an [lb.KV].
-type memory map[string]*value
+// Memory is the shared memory of a gateway with one worker: an [lb.KV] without a lock. Values are overwritten in place.
+type Memory map[string]*value
 
 type value struct {
 	val []byte
 	cas uint32
 }
 
-func (m memory) Get(key string) ([]byte, uint32, error) {
+// Get implements [lb.KV].
+func (m Memory) Get(key string) ([]byte, uint32, error) {
 	v := m[key]
 	if v == nil {
 		return nil, 0, lb.ErrNotFound
@@ -18,7 +19,8 @@ func (m memory) Get(key string) ([]byte, uint32, error) {
 	return append([]byte(nil), v.val...), v.cas, nil
 }
 
-func (m memory) Set(key string, val []byte, cas uint32) error {
+// Set implements [lb.KV].
+func (m Memory) Set(key string, val []byte, cas uint32) error {
 	v := m[key]
 	if v == nil {
 		v = &value{}

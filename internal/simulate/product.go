@@ -41,7 +41,7 @@ type product struct {
 
 // newProduct returns the product before so many endpoints. Its fields place and refuse are to be set.
 func newProduct(cfg *config.Config, endpoints int, seed uint64) (*product, error) {
-	shared := memory{}
+	shared := Memory{}
 	if err := memstore.Prepare(shared); err != nil {
 		return nil, err
 	}
