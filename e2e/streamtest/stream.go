@@ -109,7 +109,7 @@ func (s *stream) wantHeld() {
 func (s *stream) wantQueued(class string, n int) {
 	s.t.Helper()
 	s.wantHeld()
-	if s.t.Lacks(PickWorker) != "" { // a process of its own: nothing else tells what it has come to
+	if s.t.Lacks(PickWorker) != "" { // in another process: only the gauge shows that it is in the queue
 		s.t.wantGauge(s.t.ofCluster("warmgate_queue_length")+";class="+class, uint64(n))
 	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// retryShare: one request in so many, at most, goes to a cluster that got none for neglectedFor, because that may
-	// have become better. It is one in so many for all such clusters together.
+	// retryShare: at most every 10th request goes to a cluster that got none for neglectedFor, since that may have
+	// become better. All such clusters share that 10th.
 	retryShare = 10
 	// leastSlope orders equal latencies by requests in flight. It is a part of the latency.
 	leastSlope = 1e-3

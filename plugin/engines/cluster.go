@@ -17,7 +17,7 @@ type Cluster struct {
 	name    string
 	engines *engines.Samples    // where samples go
 	facts   *models.Facts       // where lists of models go
-	views   map[uint64]*lb.View // the latest of each source; their endpoints are asked for lists of models
+	views   map[uint64]*lb.View // the latest of each source; lists of models are read from their endpoints
 
 	neededAt    time.Duration         // when metrics were last needed, 0 for never
 	config      *config.Config        // that needed them

@@ -16,7 +16,7 @@ type basis struct {
 	request.Subject
 	Shared   *Shared
 	user     clusters.PromptUser // by whom it is configured
-	Within   *string             // inside another choice: the cluster that this is in
+	Within   *string             // inside another choice: its cluster, which a retry of the gateway may change
 	Phase    Phase
 	policy   lb.Policy
 	Lease    lease            // where it is counted

@@ -132,7 +132,7 @@ func (pl *Placement) LeaveUnplanned(why lb.Reason) Result {
 func (pl *Placement) Gone() {
 	pl.Shared.Lists.Left(&pl.Metrics.Waiter)
 	if a := &pl.Wait.attempt; a.open {
-		a.open = false // the end may panic, and be told again
+		a.open = false // so that a second end, after a panic, does not count again
 		pl.Cluster.Retries.End(a.id)
 	}
 	pl.Metrics.Gone(pl.Cluster, pl.Lease.Chosen)

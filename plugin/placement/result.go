@@ -14,7 +14,7 @@ type Step uint8
 // The steps.
 const (
 	Waits   Step = iota // for its store, or for lists of models: the driver is told when it goes on
-	Ready               // planned, and counted at its tenant: it can be submitted
+	Ready               // planned, and counted at its tenant where that has a budget: it can be submitted
 	Asked               // its store has not answered yet: it can wait
 	Placed              // counted at an endpoint
 	NoPlan              // there is nothing to choose

@@ -46,7 +46,8 @@ func Fit(pages []Page) (Result, error) {
 			continue
 		}
 		decodes, computed, begun := p.generated/p.steps, p.computed()/p.steps, p.prefills/p.steps
-		// Beside a prefill the others decode: with so many on average, there are some in this share of steps (Poisson).
+		// Of the other running requests, which decode beside a prefill, only the mean is known. The share of steps with
+		// at least one is taken to be that of a Poisson distribution: 1 - e^-mean.
 		others := max(0, decodes-1)
 		beside := 1 - math.Exp(-others)
 		rows = append(rows,

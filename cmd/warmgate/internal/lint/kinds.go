@@ -40,7 +40,7 @@ var kindsByWords = []struct{ words, kind string }{
 	{"not valid JSON", "syntax"},
 	{"empty, want at least", "missing"},
 	{"unknown key", "unknown-key"},
-	{"more problems than are shown", "unknown-key"}, // of nothing else there are so many
+	{"more problems than are shown", "unknown-key"}, // only unknown keys exceed that limit in practice
 	{"is no key of this plugin", "no-effect"},
 	{"missing", "missing"},
 	{"written twice", "duplicate"},

@@ -23,7 +23,7 @@ type Run struct {
 	*simulate.Result
 	// Cost is what the endpoints have cost until the last answer, 0 if no price is known.
 	Cost float64 `json:"cost,omitempty"`
-	// Suffices tells whether the endpoints are enough, nil if that was not asked.
+	// Suffices reports whether the endpoints meet the limit of --within, nil without one.
 	Suffices *bool `json:"suffices,omitempty"`
 }
 
