@@ -79,17 +79,7 @@ func TestAmongClusters(t *testing.T) {
 			if to := c.header("x-higress-target-cluster"); to != c.target() || !strings.Contains("abc", to) {
 				t.Errorf("the header has %q", to)
 			}
-			switch i % 4 {
-			case 0:
-				c.Finish()
-			case 1:
-				c.ResetByClient()
-			case 2:
-				c.ResetByUpstream()
-			default:
-				c.Head(500)
-				c.Finish()
-			}
+			c.endBy(i)
 		}
 		d.advance(time.Second)
 		d.emptied()
@@ -301,26 +291,12 @@ func TestServedByAnotherCluster(t *testing.T) {
 
 // A panic in any call on the way leaves nothing behind, and the request is served.
 func TestPanicsAmongClusters(t *testing.T) {
+	start := func() *fakeDriver { return startSites(t, 1, amongConfig("cluster_metrics", leastBusy)) }
+	plain := func(int) streamtest.Request { return streamtest.Request{} }
 	for _, call := range []string{
 		"SetCluster", "KnownView", "Breakers", "Route", "SetNote", "Now", "Random", "RequestHeaders",
 	} {
-		for n := 1; n <= 4; n++ {
-			d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
-			d.fault, d.faultLeft = call, n
-			for range 5 {
-				c := d.client(0, streamtest.Request{})
-				if c.Upstream() < 0 {
-					t.Errorf("%s, the %dth: %+v", call, n, c.Result())
-				}
-				c.Finish()
-			}
-			if panics := d.Counter(stats.Panics); panics != 1 {
-				t.Errorf("%s, the %dth: %d panics", call, n, panics)
-			}
-			d.fault = ""
-			d.advance(time.Second)
-			d.emptied()
-		}
+		panicIn(t, call, start, plain, (*fakeDriver).emptied)
 	}
 }
 

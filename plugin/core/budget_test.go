@@ -88,17 +88,7 @@ func TestBudgetsAmongClusters(t *testing.T) {
 		t.Errorf("%+v", shed.Result())
 	}
 	for i, c := range open {
-		switch i % 4 {
-		case 0:
-			c.Finish()
-		case 1:
-			c.ResetByClient()
-		case 2:
-			c.ResetByUpstream()
-		default:
-			c.Head(500)
-			c.Finish()
-		}
+		c.endBy(i)
 	}
 	d.advance(time.Second)
 	for _, name := range []string{"a", "b", "c"} {

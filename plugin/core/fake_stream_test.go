@@ -129,6 +129,21 @@ func (p *fakeProcess) endedBy(details string) *fakeStream {
 	return s
 }
 
+// endBy ends the stream, as one of four ends in turn: complete, reset by either side, failed.
+func (s *fakeStream) endBy(i int) {
+	switch i % 4 {
+	case 0:
+		s.Finish()
+	case 1:
+		s.ResetByClient()
+	case 2:
+		s.ResetByUpstream()
+	default:
+		s.Head(500)
+		s.Finish()
+	}
+}
+
 // end breaks the request off.
 func (s *fakeStream) end() { s.Reset(s.Stream.Details) }
 

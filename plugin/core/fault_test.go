@@ -344,3 +344,28 @@ func panicWhileWaiting(t *testing.T, workers int, call string, n int) (fired boo
 	}
 	return fired
 }
+
+// panicIn has one of the first calls of a function of the gateway panic: five requests are served all the same, and
+// nothing is left, as emptied checks.
+func panicIn(t *testing.T, call string, start func() *fakeDriver, request func(i int) streamtest.Request,
+	emptied func(*fakeDriver),
+) {
+	t.Helper()
+	for n := 1; n <= 4; n++ {
+		d := start()
+		d.fault, d.faultLeft = call, n
+		for i := range 5 {
+			c := d.client(0, request(i))
+			if c.Upstream() < 0 {
+				t.Errorf("%s, the %dth: %+v", call, n, c.Result())
+			}
+			c.Finish()
+		}
+		if panics := d.Counter(stats.Panics); panics != 1 {
+			t.Errorf("%s, the %dth: %d panics", call, n, panics)
+		}
+		d.fault = ""
+		d.advance(time.Second)
+		emptied(d)
+	}
+}

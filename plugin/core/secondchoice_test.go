@@ -84,9 +84,7 @@ func TestEndpointInCluster(t *testing.T) {
 			}
 		}
 		for i, c := range open {
-			switch i % 4 {
-			case 0:
-				c.Finish()
+			if c.endBy(i); i%4 == 0 {
 				for name, want := range map[string]string{
 					"x-warmgate-cluster": c.target(), "x-warmgate-host": d.endpoints[c.Upstream()].Addr,
 					"x-warmgate-reason": "chosen",
@@ -95,13 +93,6 @@ func TestEndpointInCluster(t *testing.T) {
 						t.Errorf("%s: %s is %q, want %q", policy, name, got, want)
 					}
 				}
-			case 1:
-				c.ResetByClient()
-			case 2:
-				c.ResetByUpstream()
-			default:
-				c.Head(500)
-				c.Finish()
 			}
 		}
 		d.advance(time.Second)
@@ -329,26 +320,11 @@ func TestFailingEndpointInCluster(t *testing.T) {
 
 // A panic in any call on the way leaves nothing behind, and the request is served.
 func TestPanicsInsideClusters(t *testing.T) {
+	start := func() *fakeDriver { return startSites(t, 1, nestedConfig("", "prefix_cache", "")) }
 	for _, call := range []string{
 		"SetCluster", "KnownView", "View", "Steer", "Unsteer", "SetNote", "Random", "RequestBody",
 	} {
-		for n := 1; n <= 4; n++ {
-			d := startSites(t, 1, nestedConfig("", "prefix_cache", ""))
-			d.fault, d.faultLeft = call, n
-			for i := range 5 {
-				c := d.client(0, prompted(i))
-				if c.Upstream() < 0 {
-					t.Errorf("%s, the %dth: %+v", call, n, c.Result())
-				}
-				c.Finish()
-			}
-			if panics := d.Counter(stats.Panics); panics != 1 {
-				t.Errorf("%s, the %dth: %d panics", call, n, panics)
-			}
-			d.fault = ""
-			d.advance(time.Second)
-			d.emptiedInside()
-		}
+		panicIn(t, call, start, prompted, (*fakeDriver).emptiedInside)
 	}
 }
 
