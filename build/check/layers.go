@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 	"internal/fieldtest":     nil,
 	"internal/jsontext":      nil,
 	"internal/live":          {"internal/state"},
+	"internal/live/page":     {"internal/live", "internal/state"},
 	"internal/mooncake":      nil,
 	"internal/order":         nil,
 	"internal/recent":        nil,

@@ -6,7 +6,8 @@ import "github.com/warmgate/warmgate/internal/state"
 
 // Frame is what is shown of all gateways at one time. Rates and shares are of the time since the frame before.
 type Frame struct {
-	AtMS     int64     `json:"at_ms"` // since 1970
+	AtMS     int64     `json:"at_ms"`          // since 1970
+	Note     string    `json:"note,omitempty"` // what is to be seen from here on, such as an act of the demo
 	Gateways []Gateway `json:"gateways"`
 }
 
