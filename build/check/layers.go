@@ -85,6 +85,7 @@ var mayImport = map[string][]string{
 	"internal/order":         nil,
 	"internal/recent":        nil,
 	"internal/statname":      nil,
+	"internal/vllmsim":       {"internal/enginesim", xxhash, "github.com/tidwall/gjson"},
 	"internal/wire":          nil,
 	"lb":                     {"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prompt", xxhash},
 	"lb/answer":              {"internal/jsontext"},

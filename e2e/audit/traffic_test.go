@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 func server(t *testing.T) *vllmsim.Server {

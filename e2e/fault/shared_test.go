@@ -14,7 +14,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/freeport"
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // secondListener adds to the shipped bootstrap a copy of its listener, whose plugin has a configuration of its own in

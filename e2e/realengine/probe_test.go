@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/lab"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // quick is a simulated server fast enough for a test and slow enough for queues to be seen.

@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // Protocols that carry no request to inspect pass through a real Envoy to a server that speaks them, although the

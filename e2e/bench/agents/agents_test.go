@@ -16,7 +16,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 func TestWorkload(t *testing.T) {

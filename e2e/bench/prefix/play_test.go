@@ -20,7 +20,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // witness passes requests to a simulated server and keeps their messages, as they came on the wire.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // patience is how long a test waits for something that takes milliseconds on an idle machine.

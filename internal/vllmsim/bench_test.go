@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // BenchmarkInstant measures the cheap upstream of proxy benchmarks over keep-alive connections;
