@@ -75,8 +75,9 @@ var mayImport = map[string][]string{
 		"lb/memstore", "lb/prompt", "lb/push", "metrics", "plugin/clusters", "plugin/config", "plugin/learned",
 		"plugin/process", "plugin/stores",
 	},
-	"internal/simulate/calibrate": {"internal/enginesim"},
-	"internal/simulate/engine":    {"internal/enginesim"},
+	"internal/vllmsim/vllmsimtest": {"internal/vllmsim"},
+	"internal/simulate/calibrate":  {"internal/enginesim"},
+	"internal/simulate/engine":     {"internal/enginesim"},
 
 	"internal/enginesim":     {xxhash},
 	"internal/fieldtest":     nil,

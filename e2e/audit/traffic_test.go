@@ -13,13 +13,14 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 func server(t *testing.T) *vllmsim.Server {
 	t.Helper()
 	c := ServerConfig()
 	c.Tuning.DecodeStepMS = 1
-	return vllmsim.StartT(t, c)
+	return vllmsimtest.StartT(t, c)
 }
 
 func TestTraffic(t *testing.T) {
