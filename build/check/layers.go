@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"cmd/warmgate": {
 		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
 		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
-		"plugin/config", cobra + "/doc",
+		"internal/vllmsim", "plugin/config", cobra + "/doc",
 	},
 	"cmd/warmgate/internal/lint": {
 		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
@@ -75,8 +75,9 @@ var mayImport = map[string][]string{
 		"lb/memstore", "lb/prompt", "lb/push", "metrics", "plugin/clusters", "plugin/config", "plugin/learned",
 		"plugin/process", "plugin/stores",
 	},
-	"internal/simulate/calibrate": {"internal/enginesim"},
-	"internal/simulate/engine":    {"internal/enginesim"},
+	"internal/vllmsim/vllmsimtest": {"internal/vllmsim"},
+	"internal/simulate/calibrate":  {"internal/enginesim"},
+	"internal/simulate/engine":     {"internal/enginesim"},
 
 	"internal/enginesim":     {xxhash},
 	"internal/fieldtest":     nil,
@@ -88,6 +89,7 @@ var mayImport = map[string][]string{
 	"internal/snapshot":      {"internal/state"},
 	"internal/state":         nil,
 	"internal/statname":      nil,
+	"internal/vllmsim":       {"internal/enginesim", xxhash, "github.com/tidwall/gjson"},
 	"internal/wire":          nil,
 	"lb":                     {"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prompt", xxhash},
 	"lb/answer":              {"internal/jsontext"},
