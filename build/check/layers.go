@@ -75,8 +75,8 @@ var mayImport = map[string][]string{
 	"cmd/warmgate/internal/source":  {yamlV3},
 	"internal/simulate": {
 		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
-		"lb/memstore", "lb/prompt", "lb/push", "metrics", "plugin/clusters", "plugin/config", "plugin/learned",
-		"plugin/process", "plugin/stores",
+		"lb/memstore", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/clusters", "plugin/config",
+		"plugin/learned", "plugin/process", "plugin/stores",
 	},
 	"internal/vllmsim/vllmsimtest": {"internal/vllmsim"},
 	"internal/simulate/calibrate":  {"internal/enginesim"},
