@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // change sets some of a server's tuning.

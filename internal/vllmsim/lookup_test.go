@@ -7,8 +7,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // TestCachedIsWhatTheAnswerReports looks every prompt up before it is sent.

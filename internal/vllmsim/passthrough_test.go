@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 func TestUpgradeEcho(t *testing.T) {

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 // BenchmarkInstant measures the cheap upstream of proxy benchmarks over keep-alive connections;
@@ -27,7 +28,7 @@ func BenchmarkNoLatency(b *testing.B) {
 }
 
 func benchmarkServer(b *testing.B, cfg vllmsim.Config, size int) {
-	s := vllmsim.StartT(b, cfg)
+	s := vllmsimtest.StartT(b, cfg)
 	body := fmt.Sprintf(`{"model":"m","max_tokens":8,"messages":[{"role":"user","content":"%s"}]}`, strings.Repeat("x ", size/2))
 	request := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: sim\r\nContent-Type: "+
 		"application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)

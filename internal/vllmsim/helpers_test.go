@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 // patience is how long a test waits for something that takes milliseconds on an idle machine.
@@ -22,7 +23,7 @@ func start(t *testing.T, cfg vllmsim.Config) *vllmsim.Server {
 	if cfg.Tuning == (vllmsim.Tuning{}) {
 		cfg.Tuning = vllmsim.NoLatency()
 	}
-	return vllmsim.StartT(t, cfg)
+	return vllmsimtest.StartT(t, cfg)
 }
 
 // endless is a tuning under which an answer of a few hundred tokens outlives any test.

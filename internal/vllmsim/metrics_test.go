@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // exposition is a parsed /metrics reply.

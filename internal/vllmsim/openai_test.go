@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 const (

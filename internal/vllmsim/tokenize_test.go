@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // TestTokenize checks that ids are the tokens' bytes, little-endian, and that a prompt has as many tokens as in a

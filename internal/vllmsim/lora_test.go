@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // TestAdaptersOverHTTP follows adapters from the model that a request names to the metrics and the state.

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 func TestStatusFromBody(t *testing.T) {
