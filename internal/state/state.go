@@ -76,6 +76,7 @@ type Decision struct {
 	Policy   string `json:"policy"`
 	Class    string `json:"class,omitempty"`
 	Reason   string `json:"reason"`             // see docs/reasons.md
+	Rule     string `json:"rule,omitempty"`     // that decided between candidates: cost, tie, home, budget, store or caps
 	Endpoint string `json:"endpoint,omitempty"` // that was chosen
 	Region   string `json:"region,omitempty"`   // to which it was forwarded
 
@@ -86,6 +87,12 @@ type Decision struct {
 
 	Candidates []Candidate `json:"candidates,omitempty"` // the cheapest, cheapest first
 	Others     int         `json:"others,omitempty"`     // candidates that are left out above
+
+	// Of a request that is explained:
+	Waits      bool       `json:"waits,omitempty"`       // it would wait in the queue
+	ExpectedMS int64      `json:"expected_ms,omitempty"` // until it is likely to be placed, if it is not now
+	Plan       *Plan      `json:"plan,omitempty"`
+	Excluded   []Excluded `json:"excluded,omitempty"` // endpoints that are no candidates
 
 	Ended  bool   `json:"ended,omitempty"`
 	TTFTMS int64  `json:"ttft_ms,omitempty"` // from the request to the first output; 0: not known
@@ -113,5 +120,8 @@ type Candidate struct {
 	Matched  float64 `json:"matched"`
 	Requests int64   `json:"requests"` // in flight there, before this one
 	Tokens   int64   `json:"tokens"`
+	Weight   float64 `json:"weight,omitempty"`
+	Cap      int64   `json:"cap,omitempty"` // requests in flight at which it takes no more
+	TokenCap int64   `json:"token_cap,omitempty"`
 	Full     bool    `json:"full,omitempty"`
 }

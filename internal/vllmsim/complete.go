@@ -143,15 +143,22 @@ func (s *Server) serves(r *completionRequest) bool {
 	if r.model == "" {
 		r.model = s.model
 	}
-	return s.cfg.Adapters == nil || r.model == s.model || slices.Contains(s.cfg.Adapters, gjson.Parse(r.model).Str)
+	name := gjson.Parse(r.model).Str
+	return s.cfg.Adapters == nil || s.isOwn(name) || slices.Contains(s.cfg.Adapters, name)
+}
+
+// isOwn reports whether the server's own model has the name.
+func (s *Server) isOwn(name string) bool {
+	return name == s.cfg.Model || slices.Contains(s.cfg.Aliases, name)
 }
 
 // adapterOf returns the name of the adapter that a request for the model, a JSON string, is for.
 func (s *Server) adapterOf(model string) string {
-	if s.cfg.MaxLoras == 0 || model == s.model {
+	name := gjson.Parse(model).Str
+	if s.cfg.MaxLoras == 0 || s.isOwn(name) {
 		return ""
 	}
-	return gjson.Parse(model).Str
+	return name
 }
 
 // conclude sends what follows the last token.

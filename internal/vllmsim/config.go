@@ -14,13 +14,15 @@ type Config struct {
 	Index int
 	// Seed decides text and length of the answers.
 	Seed uint64
-	// Model is the name /v1/models and the metrics show. Requests may name any model.
+	// Model is the name that the metrics show. Requests that name no model are for it.
 	Model string
+	// Aliases are further names of Model, which /v1/models lists, too.
+	Aliases []string
 	// The engine. With MaxLoras every model that a request names, other than Model, is an adapter; else names are only
 	// names. The server answers 503 for more than MaxQueued.
 	enginesim.Config
-	// Adapters are the models beside Model that the server has: it answers 404 for others. nil means whatever a
-	// request names.
+	// Adapters are the models beside Model that the server has and lists: it answers 404 for others. nil means whatever
+	// a request names.
 	Adapters []string
 	// OutputTokens is the mean length of an answer to a request that sets no limit. A request with max_tokens gets
 	// exactly that many, as from a model that never ends an answer.

@@ -78,8 +78,12 @@ func TestWhatTemplatesPrint(t *testing.T) {
 
 // TestModelsOfAServer asks for a model that a server has not, in all calls that name one.
 func TestModelsOfAServer(t *testing.T) {
-	s := start(t, vllmsim.Config{Model: "base", Adapters: []string{"here"}})
-	for model, want := range map[string]int{"base": 200, "here": 200, "gone": 404} {
+	s := start(t, vllmsim.Config{Model: "base", Aliases: []string{"also"}, Adapters: []string{"here"}})
+	list := gjson.Get(must(t, http.MethodGet, s.URL()+"/v1/models", "").body, "data.#.[id,parent]").Raw
+	if want := `[["base",null],["also",null],["here","base"]]`; list != want {
+		t.Errorf("the list is %s, want %s", list, want)
+	}
+	for model, want := range map[string]int{"base": 200, "also": 200, "here": 200, "gone": 404} {
 		body := fmt.Sprintf(`{"model":%q,"max_tokens":1,"messages":[{"role":"user","content":"x"}]}`, model)
 		for _, path := range []string{chatPath, messagesPath, messagesPath + "/count_tokens", "/tokenize"} {
 			got := must(t, http.MethodPost, s.URL()+path, body)

@@ -11,8 +11,11 @@ import (
 
 // TestAdaptersOverHTTP follows adapters from the model that a request names to the metrics and the state.
 func TestAdaptersOverHTTP(t *testing.T) {
-	s := start(t, vllmsim.Config{Model: "tiny", Config: enginesim.Config{MaxNumSeqs: 8, MaxLoras: 1}})
+	s := start(t, vllmsim.Config{
+		Model: "tiny", Aliases: []string{"small"}, Config: enginesim.Config{MaxNumSeqs: 8, MaxLoras: 1},
+	})
 	complete(t, s, textPath, `{"model":"tiny","prompt":"x","max_tokens":1}`)
+	complete(t, s, textPath, `{"model":"small","prompt":"x","max_tokens":1}`)
 	complete(t, s, textPath, `{"model":"q\"a","prompt":"x","max_tokens":2}`)
 	complete(t, s, textPath, `{"prompt":"x","max_tokens":1}`)
 	if got := s.State(); got.AdapterLoads != 1 || got.QueuedRequests != 0 {

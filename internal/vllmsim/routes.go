@@ -1,9 +1,9 @@
 package vllmsim
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
-	"strconv"
 )
 
 // ServeHTTP implements http.Handler. Only Start runs the engine: a server that is used as a
@@ -50,15 +50,35 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) int {
 	return writeError(w, http.StatusNotFound, "NotFoundError", "Not Found")
 }
 
+// models lists the models of the server, in vLLM's order: its own by all its names, then the adapters.
 func (s *Server) models(w http.ResponseWriter) int {
-	b := append([]byte(`{"object":"list","data":[{"id":`), s.model...)
-	b = append(b, `,"object":"model","created":`...)
-	b = strconv.AppendInt(b, s.started.Unix(), 10)
-	b = append(b, `,"owned_by":"vllm","root":`...)
-	b = append(b, s.model...)
-	b = append(b, `,"parent":null,"max_model_len":`...)
-	b = strconv.AppendInt(b, int64(s.cfg.MaxModelLen), 10)
-	return writeJSON(w, http.StatusOK, append(b, "}]}"...))
+	type model struct {
+		ID      string  `json:"id"`
+		Object  string  `json:"object"`
+		Created int64   `json:"created"`
+		OwnedBy string  `json:"owned_by"`
+		Root    string  `json:"root"`
+		Parent  *string `json:"parent"`
+		Longest *int    `json:"max_model_len"`
+	}
+	list := struct {
+		Object string  `json:"object"`
+		Data   []model `json:"data"`
+	}{Object: "list"}
+	add := func(name string, parent *string, longest *int) {
+		list.Data = append(list.Data, model{name, "model", s.started.Unix(), "vllm", name, parent, longest})
+	}
+	for _, name := range append([]string{s.cfg.Model}, s.cfg.Aliases...) {
+		add(name, nil, &s.cfg.MaxModelLen)
+	}
+	for _, name := range s.cfg.Adapters {
+		add(name, &s.cfg.Model, nil)
+	}
+	body, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	return writeJSON(w, http.StatusOK, body)
 }
 
 // serveControl serves what is not traffic to the model. It reports whether it did.

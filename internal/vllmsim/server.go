@@ -113,6 +113,12 @@ func (s *Server) Close() error {
 	return err
 }
 
+// Finish accepts no more connections, and returns when all requests in progress have ended, or the context has. Then
+// Close is to be called.
+func (s *Server) Finish(ctx context.Context) {
+	_ = s.http.Shutdown(ctx) // what it reports is that the context has ended
+}
+
 // Tuning returns the current speed and failure mode.
 func (s *Server) Tuning() Tuning { return *s.tuning.Load() }
 
