@@ -210,8 +210,8 @@ var prepared = compare.Policy{
     type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation, ` + admissionType + `]}`,
 }
 
-// Play sends the calls through the stage's gateway, which has the contender's policy, to servers that are idle. Measured
-// is what is due, or answered, in a span of time after the beginning, in which the same traffic warms up.
+// Play sends the calls through the stage's gateway, which has the contender's policy, to servers that are idle. What is
+// due, or answered, before the end of warm only warms up; what is in the span after it is measured.
 func (c *Contender) Play(ctx context.Context, stage *compare.Stage, warm, span time.Duration, calls []Call) (
 	Result, error,
 ) {
