@@ -64,6 +64,7 @@ var mayImport = map[string][]string{
 		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
 		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
 		"internal/vllmsim", "plugin/config", cobra + "/doc",
+		"cmd/warmgate/internal/gateways", "internal/live", "internal/live/page", "internal/snapshot",
 	},
 	"cmd/warmgate/internal/gateways": {"internal/snapshot", cobra, yamlV3},
 	"cmd/warmgate/internal/lint": {
@@ -86,6 +87,7 @@ var mayImport = map[string][]string{
 	"internal/fieldtest":     nil,
 	"internal/jsontext":      nil,
 	"internal/live":          {"internal/snapshot", "internal/state", "lb"},
+	"internal/live/page":     {"internal/live", "internal/state"},
 	"internal/mooncake":      nil,
 	"internal/order":         nil,
 	"internal/recent":        nil,
