@@ -142,7 +142,8 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"lb", "plugin/apicall", "plugin/config", "plugin/forward", "plugin/host", "plugin/placement",
+		"internal/state", "lb", "plugin/apicall", "plugin/config", "plugin/forward", "plugin/host",
+		"plugin/inspect", "plugin/placement",
 		"plugin/regions", "plugin/request", "plugin/views", "plugin/vm",
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
@@ -174,8 +175,9 @@ var mayImport = map[string][]string{
 		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
 	},
 	"plugin/placement": {
-		"internal/statname", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config",
-		"plugin/engines", "plugin/host", "plugin/learned", "plugin/ratelimit", "plugin/request", "plugin/response",
+		"internal/order", "internal/state", "internal/statname", "lb", "lb/answer", "lb/budget", "lb/memstore",
+		"lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
+		"plugin/learned", "plugin/ratelimit", "plugin/request", "plugin/response",
 		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
@@ -186,7 +188,8 @@ var mayImport = map[string][]string{
 		"plugin/engines", "plugin/host", "plugin/process", "plugin/stats", "plugin/stores", "plugin/views",
 	},
 	"plugin/request": {
-		"internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters", "plugin/config",
+		"internal/state", "internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters",
+		"plugin/config",
 		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
 	},
 	"plugin/response": {
