@@ -53,6 +53,7 @@ const (
 	cobra   = "github.com/spf13/cobra"
 	yamlV3  = "go.yaml.in/yaml/v3"
 
+	bubbletea  = "charm.land/bubbletea/v2"
 	jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -61,6 +62,8 @@ const (
 // may import more.
 var mayImport = map[string][]string{
 	"cmd/warmgate": {
+		"cmd/warmgate/internal/gateways", "cmd/warmgate/internal/screen", "internal/live", "internal/snapshot",
+		bubbletea,
 		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
 		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
 		"internal/vllmsim", "plugin/config", cobra + "/doc",
@@ -73,6 +76,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/warmgate/internal/outcome": {"internal/simulate"},
 	"cmd/warmgate/internal/report":  {"cmd/warmgate/internal/lint", "cmd/warmgate/internal/source"},
+	"cmd/warmgate/internal/screen":  {"internal/live", bubbletea, "github.com/charmbracelet/x/ansi"},
 	"cmd/warmgate/internal/source":  {yamlV3},
 	"internal/simulate": {
 		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
