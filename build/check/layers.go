@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"cmd/warmgate": {
 		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
 		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
-		"plugin/config", cobra + "/doc",
+		"lb/region", "plugin/config", cobra + "/doc",
 	},
 	"cmd/warmgate/internal/lint": {
 		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
