@@ -11,10 +11,8 @@ import (
 	"github.com/warmgate/warmgate/lb/region"
 )
 
-// Bounds of what fits into memory, and into the time of a step.
 const (
-	maxEndpoints = 100_000
-	maxBatch     = 1_000_000
+	maxEndpoints = 100_000 // fit into memory
 	minCache     = 16
 )
 

@@ -36,8 +36,7 @@ type simulation struct {
 	trace    string
 	speed    float64
 	sessions simulate.Sessions
-	engine   simulate.Engine
-	cache    tokens
+	server   server
 }
 
 // usualPolicies are those that are compared unless others are named.
@@ -49,9 +48,8 @@ func newSimulate() *cobra.Command {
 			Users: 50, Requests: 10_000, Prompts: 4, System: 3000, Turns: 6, Question: 200, Answer: 200,
 			Think: 8 * time.Second,
 		},
-		engine: simulate.DefaultEngine(), speed: 1,
+		server: usualServer(), speed: 1,
 	}
-	s.cache = tokens(s.engine.Config.NumBlocks * s.engine.Config.BlockSize)
 	command := &cobra.Command{
 		Use:   "simulate",
 		Short: "Replay a load against simulated servers, with the plugin's policies",
@@ -73,7 +71,7 @@ of which one computes prompts for the other (--prefill, --decode).`,
 	}
 	outputFlag(command, &s.output, outcome.Formats...)
 	s.loadFlags(command)
-	s.engineFlags(command)
+	s.server.addFlags(command)
 	s.where.addFlags(command)
 	f := command.Flags()
 	f.StringArrayVar(&s.policies, "policy", nil, "policy to play: one of the plugin's, or of the gateway's own ("+
@@ -108,21 +106,9 @@ func (s *simulation) loadFlags(command *cobra.Command) {
 	f.DurationVar(&l.Think, "think", l.Think, "time from an answer to the next turn, on average")
 	f.DurationVar(&l.Ramp, "ramp", l.Ramp, "time in which conversations begin at first; 0: two times --think")
 	f.Var((*shares)(&l.Classes), "class", "users of a service class, as the queue has them; may be repeated")
-	f.DurationVar(&l.Day.Length, "day", 0, "play a day that takes so long: most users are awake at 15:00 where they are")
+	f.DurationVar(&l.Day.Length, "day", 0, "play a day that takes so long: most users are awake at 15:00 of their zone")
 	f.Float64Var(&l.Day.Night, "night", 0.2, "users awake at the quietest hour of a --day, over those at the busiest")
 	f.BoolVar(&l.Limited, "limited", l.Limited, "requests limit their answers (max_tokens) to what these will have")
-}
-
-// engineFlags adds the flags of the servers.
-func (s *simulation) engineFlags(command *cobra.Command) {
-	f, c, t := command.Flags(), &s.engine.Config, &s.engine.Times
-	f.IntVar(&c.MaxNumSeqs, "batch", c.MaxNumSeqs, "requests that a server runs at once")
-	f.IntVar(&c.MaxQueued, "queue", c.MaxQueued, "requests that may wait in a server; below 0: any number")
-	f.Var(&s.cache, "cache", "tokens that the KV cache of a server holds")
-	f.Float64Var(&t.PrefillOverheadMS, "prompt-ms", t.PrefillOverheadMS, "ms that a server spends on each prompt")
-	f.Float64Var(&t.PrefillTokenMS, "prefill-ms", t.PrefillTokenMS, "ms for each token of a prompt that is not cached")
-	f.Float64Var(&t.DecodeStepMS, "step-ms", t.DecodeStepMS, "ms for each step that decodes")
-	f.Float64Var(&t.DecodeSeqMS, "sequence-ms", t.DecodeSeqMS, "ms more for each request that decodes in a step")
 }
 
 // run plays all and prints what has come of it.
@@ -138,7 +124,7 @@ func (s *simulation) run(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	games, err := s.where.games(contenders, s.engine, s.within > 0)
+	games, err := s.where.games(contenders, s.server.Engine, s.within > 0)
 	if err != nil {
 		return err
 	}
@@ -244,11 +230,9 @@ func (s *simulation) newLoad() (load func() simulate.Load, requests int, err err
 	return func() simulate.Load { return simulate.Divide(t.New(s.seed), s.where.places()) }, len(trace), nil
 }
 
-// validate refuses what there cannot be, and takes over the size of the cache.
+// validate refuses what there cannot be.
 func (s *simulation) validate(command *cobra.Command) error {
-	c := &s.engine.Config
-	c.NumBlocks = int(s.cache) / c.BlockSize
-	if err := errors.Join(checkNeeds(command), s.where.validate(command)); err != nil {
+	if err := errors.Join(checkNeeds(command), s.where.validate(command), s.server.validate()); err != nil {
 		return err
 	}
 	switch {
@@ -260,14 +244,8 @@ func (s *simulation) validate(command *cobra.Command) error {
 		return errors.New("--within must not be negative")
 	case !(s.price >= 0 && s.price <= math.MaxFloat32):
 		return errors.New("--price must be a number, and not negative")
-	case c.NumBlocks < 1 || c.MaxNumSeqs < 1:
-		return fmt.Errorf("want a --cache of %d tokens and a --batch of 1 at least", c.BlockSize)
-	case c.MaxNumSeqs > maxBatch:
-		return fmt.Errorf("want a --batch of %d at most", maxBatch)
-	case c.MaxQueued == 0:
-		return errors.New("want a --queue of 1 at least, or below 0 for any number")
 	}
-	return s.engine.Times.Validate()
+	return nil
 }
 
 // checkPage reports why the page with plots cannot be written. What is in its file stays until there is a new one.
@@ -296,7 +274,7 @@ func (s *simulation) writePage(runs []outcome.Run) error {
 
 // about says what was simulated.
 func (s *simulation) about() []string {
-	l, c, t := &s.sessions, &s.engine.Config, &s.engine.Times
+	l, c, t, cache := &s.sessions, &s.server.Config, &s.server.Times, int(s.server.cache)
 	load := fmt.Sprintf("%d requests of %d conversations at the same time, of %d turns, with %d system prompts of "+
 		"%d tokens; questions and answers of %d and %d tokens, %v from an answer to the next turn", l.Requests,
 		l.Users, l.Turns, l.Prompts, l.System, l.Question, l.Answer, l.Think)
@@ -319,7 +297,7 @@ func (s *simulation) about() []string {
 	}
 	return slices.Concat([]string{"Load: " + load}, s.where.about(), []string{
 		fmt.Sprintf("Servers: %d requests at once%s, %d tokens of KV cache; %g ms for a prompt, %g ms for a token of "+
-			"it; %g ms for a step that decodes, and %g ms for each request in it", c.MaxNumSeqs, queue, int(s.cache),
+			"it; %g ms for a step that decodes, and %g ms for each request in it", c.MaxNumSeqs, queue, cache,
 			t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS),
 		fmt.Sprintf("Seed %d, warmgate %s", s.seed, thisBuild().Version),
 	})

@@ -232,6 +232,21 @@ func (r *Regions) show(now time.Duration, h *Home, shown map[string]bool) {
 	}
 }
 
+// EachPeer calls f with what is known of the other regions, by the configurations in force that name them.
+func (r *Regions) EachPeer(now time.Duration, f func(home, peer string, s region.Status)) {
+	shown := map[string]bool{}
+	for _, c := range r.inForce() {
+		h := r.Of(c)
+		all, err := h.Board.Peers(now)
+		for i := range all {
+			if name := h.Config.Regions.Peers[i].Name; err == nil && !shown[name] {
+				shown[name] = true
+				f(h.Config.Regions.Name, name, all[i])
+			}
+		}
+	}
+}
+
 // oneIf returns 1 for true.
 func oneIf(is bool) uint64 {
 	if is {
