@@ -13,6 +13,7 @@ type State struct {
 	VMs       int        `json:"vms"`     // that count requests and are alive
 	Region    string     `json:"region,omitempty"`
 	Clusters  []Cluster  `json:"clusters"`
+	LeftOut   int        `json:"left_out,omitempty"`  // clusters that are not shown, because there are so many
 	Regions   []Region   `json:"regions,omitempty"`   // the others
 	Decisions []Decision `json:"decisions,omitempty"` // the latest, oldest first
 	Lost      int64      `json:"lost,omitempty"`      // decisions that nobody has seen, since the VMs are watched
@@ -25,15 +26,16 @@ type Cluster struct {
 	Unit      string     `json:"unit"`  // of load: requests or tokens
 	Store     string     `json:"store"` // that counts now: embedded, redis, or fallback while Redis does not answer
 	Endpoints []Endpoint `json:"endpoints"`
-	Classes   []Class    `json:"classes,omitempty"` // of its queue
+	LeftOut   int        `json:"left_out,omitempty"` // endpoints that are not shown, because there are so many
+	Classes   []Class    `json:"classes,omitempty"`  // of its queue
 }
 
 // Endpoint is a model server, or with lb_type cluster a cluster.
 type Endpoint struct {
 	Addr      string  `json:"addr"`
 	Zone      string  `json:"zone,omitempty"`
-	Health    string  `json:"health"` // healthy, degraded, or unhealthy, by the gateway; ejected, by the plugin
-	Weight    float64 `json:"weight"` // share of the work now, normalized to about 1
+	Health    string  `json:"health"` // healthy, degraded, unhealthy, draining; ejected, by the gateway or the plugin
+	Weight    float64 `json:"weight"` // share of the work now, normalized to about 1; 0 while it gets no requests
 	Requests  int64   `json:"requests"`
 	Tokens    int64   `json:"tokens"`
 	Cap       int64   `json:"cap,omitempty"` // requests in flight at which it takes no more
@@ -62,7 +64,7 @@ type Region struct {
 	Available  bool   `json:"available"`
 	Adopted    bool   `json:"adopted,omitempty"`
 	RTTMS      int64  `json:"rtt_ms"`
-	ProbeAgeMS int64  `json:"probe_age_ms"`
+	ProbeAgeMS int64  `json:"probe_age_ms"` // since its last answer, -1 if there was none
 }
 
 // Decision is one choice for a request, and what has come of it as far as that is known. It is shown again, under the

@@ -50,4 +50,8 @@ func (pl *choice) end() {
 		pl.region.Failed() // unless its client has left
 	}
 	pl.serving.End()
+	if pl.inside == nil && pl.note != "" && pl.Config != nil {
+		r := pl.Record()
+		pl.Gateway.SetNote(string(r.Append([]byte(pl.note))))
+	}
 }

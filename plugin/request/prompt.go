@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/learned"
@@ -19,13 +20,17 @@ type Prompt struct {
 	of    *Subject
 	Chain *Chain // for prefix_cache, nil where the prompt does not matter
 	Work  Work   // with unit: tokens
+	Model string // its name, "" if that was not read
+	Usage answer.Usage
+	Used  bool // the answer has shown its usage
 }
 
 // inspected takes over what is known of a body that could be read.
 func (u *Prompt) inspected(b *Content) {
 	of := u.of
+	u.Model = b.parts.ModelName(b.Text)
 	u.Work = Work{Info: b.info, Seen: len(b.Text) + b.skipped, Model: learned.Key{
-		Model: xxhash.Sum64String(b.parts.ModelName(b.Text)),
+		Model: xxhash.Sum64String(u.Model),
 		Class: of.Traits.classID(of.Config), Tenant: of.Traits.tenantID(of.Config),
 	}}
 	if b.whole && !b.info.Media && !b.info.Stateful && b.info.API != prompt.Unknown {
@@ -71,7 +76,7 @@ func (u *Prompt) chainPrompt(b *Content) {
 	u.Chain = &Chain{
 		Blocks: slices.Clone(blocks), Length: length, Planned: now,
 		shape: of.Traits.shapeOr(b.info.API), Uncached: b.info.BypassCache, whole: b.whole && !b.info.Stateful,
-		model: b.parts.ModelName(b.Text), first: first, skipped: skipped && changed,
+		model: u.Model, first: first, skipped: skipped && changed,
 	}
 }
 

@@ -143,6 +143,6 @@ func (s *Subject) NeedsPrompt() bool {
 func (s *Subject) Inspected(b *Content) {
 	s.Prompt.inspected(b)
 	if s.Config.Scrapes(s.env.Kind) || s.Config.Engines.ORCA {
-		s.Metrics.Model = b.parts.ModelName(b.Text)
+		s.Metrics.Model = s.Prompt.Model
 	}
 }
