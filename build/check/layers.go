@@ -18,7 +18,7 @@ const (
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
 // and the same input gives the same output.
 var pure = []string{
-	"internal/enginesim", "internal/simulate",
+	"internal/enginesim", "internal/explain", "internal/simulate",
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery",
 	"plugin/endpoints", "plugin/inspect",
@@ -82,7 +82,12 @@ var mayImport = map[string][]string{
 	"internal/simulate/calibrate":  {"internal/enginesim"},
 	"internal/simulate/engine":     {"internal/enginesim"},
 
-	"internal/enginesim":     {xxhash},
+	"internal/enginesim": {xxhash},
+	"internal/explain": {
+		"internal/simulate", "internal/state", "lb", "lb/memstore", "lb/prompt", "plugin/config", "plugin/core",
+		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/stats", "plugin/stores", "plugin/vm",
+		"redisclient",
+	},
 	"internal/fieldtest":     nil,
 	"internal/jsontext":      nil,
 	"internal/live":          {"internal/snapshot", "internal/state", "lb"},

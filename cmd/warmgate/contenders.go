@@ -64,19 +64,28 @@ func ofKeys(name, keys string, number int) (simulate.Contender, error) {
 	return simulate.ParseContender(fmt.Sprintf("%s #%d", name, number), text, config.Higress)
 }
 
-// ofFile returns the contender of the configuration in a file, which may be of any kind that validate reads.
+// ofFile returns the contender of the configuration in a file.
 func ofFile(f *source.File) (simulate.Contender, error) {
+	c, err := configIn(f)
+	if err != nil {
+		return simulate.Contender{}, err
+	}
+	return simulate.ParseContender(f.Name, c.Text, c.Host)
+}
+
+// configIn returns the only configuration in a file, which may be of any kind that validate reads.
+func configIn(f *source.File) (lint.Configuration, error) {
 	result := lint.File(f, lint.Auto, true)
 	for _, found := range result.Findings {
 		if !found.Warning {
 			at := f.Position(found.At)
-			return simulate.Contender{}, fmt.Errorf("%d:%d: %s", at.Line, at.Column, problem(found))
+			return lint.Configuration{}, fmt.Errorf("%d:%d: %s", at.Line, at.Column, problem(found))
 		}
 	}
 	if n := len(result.Checked); n != 1 {
-		return simulate.Contender{}, fmt.Errorf("has %d configurations of the plugin, want one", n)
+		return lint.Configuration{}, fmt.Errorf("has %d configurations of the plugin, want one", n)
 	}
-	return simulate.ParseContender(f.Name, result.Checked[0].Text, result.Checked[0].Host)
+	return result.Checked[0], nil
 }
 
 func problem(f lint.Finding) string {
