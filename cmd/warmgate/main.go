@@ -63,6 +63,6 @@ who run such gateways. It changes nothing, and needs neither a gateway nor a net
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newValidate(), newSimulate(), newCalibrate(), newEngine(), newVersion(), newMan())
+	root.AddCommand(newValidate(), newExplain(), newSimulate(), newCalibrate(), newEngine(), newVersion(), newMan())
 	return root
 }

@@ -114,6 +114,9 @@ func (a *asking) useConfig() (known bool) {
 	return known
 }
 
+// maxInflight bounds how many requests may be in flight: each is counted by itself.
+const maxInflight = 1_000_000
+
 // count counts what is in flight.
 func (a *asking) count() error {
 	a.others = memstore.New(a.gateway.shared, a.vm.Stores.Owner+1, stores.LeaseTTL)
@@ -123,7 +126,9 @@ func (a *asking) count() error {
 		for j := range c.Endpoints {
 			e := &c.Endpoints[j]
 			for n := e.Requests; n > 0; n-- {
-				id++
+				if id++; id > maxInflight {
+					return errors.New("more requests are in flight than can be counted here")
+				}
 				tokens := e.Tokens*n/e.Requests - e.Tokens*(n-1)/e.Requests
 				if err := a.others.CountAt(a.gateway.now, id, c.Name, e.Addr, tokens); err != nil {
 					return err
