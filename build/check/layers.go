@@ -61,11 +61,13 @@ const (
 // may import more.
 var mayImport = map[string][]string{
 	"cmd/warmgate": {
+		"cmd/warmgate/internal/explanation", "internal/explain", "internal/snapshot", "internal/state",
 		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
 		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
 		"internal/vllmsim", "plugin/config", cobra + "/doc",
 	},
-	"cmd/warmgate/internal/gateways": {"internal/snapshot", cobra, yamlV3},
+	"cmd/warmgate/internal/gateways":    {"internal/snapshot", cobra, yamlV3},
+	"cmd/warmgate/internal/explanation": {"internal/state", "lb/prompt"},
 	"cmd/warmgate/internal/lint": {
 		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
 		jsonschema, jsonschema + "/kind", "golang.org/x/text/language", "golang.org/x/text/message",

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/warmgate/warmgate/cmd/warmgate/internal/lint"
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
 	"github.com/warmgate/warmgate/internal/simulate"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -71,28 +70,6 @@ func ofFile(f *source.File) (simulate.Contender, error) {
 		return simulate.Contender{}, err
 	}
 	return simulate.ParseContender(f.Name, c.Text, c.Host)
-}
-
-// configIn returns the only configuration in a file, which may be of any kind that validate reads.
-func configIn(f *source.File) (lint.Configuration, error) {
-	result := lint.File(f, lint.Auto, true)
-	for _, found := range result.Findings {
-		if !found.Warning {
-			at := f.Position(found.At)
-			return lint.Configuration{}, fmt.Errorf("%d:%d: %s", at.Line, at.Column, problem(found))
-		}
-	}
-	if n := len(result.Checked); n != 1 {
-		return lint.Configuration{}, fmt.Errorf("has %d configurations of the plugin, want one", n)
-	}
-	return result.Checked[0], nil
-}
-
-func problem(f lint.Finding) string {
-	if f.Path == "" {
-		return f.Text
-	}
-	return f.Path + ": " + f.Text
 }
 
 // checkClasses refuses a class of the load that none of the queues has: it would wait as another one.

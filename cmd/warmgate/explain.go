@@ -50,7 +50,7 @@ list. With --live a running gateway explains the request, by what it knows (lb_c
 		RunE: func(command *cobra.Command, _ []string) error { return x.run(command) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&x.config, "config", "c", "", "file with the plugin's configuration, of any kind that validate reads")
+	flags.StringVarP(&x.config, "config", "c", "", "file with the configuration, of any kind that validate reads")
 	flags.StringVar(&x.state, "state", "", "file with a snapshot of the gateway")
 	flags.StringVar(&x.gateway, "gateway", "", "which gateway of the snapshot (default: the only one)")
 	flags.StringArrayVar(&x.endpoints, "endpoint", nil, "endpoint, as ADDRESS[,requests=N][,tokens=N][,weight=X]"+

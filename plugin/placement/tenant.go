@@ -29,8 +29,8 @@ func (pl *Placement) reserveTenant(now time.Duration) Result {
 }
 
 // tenantPlan returns how the request is counted at its tenant, nil if tenants have no budgets.
-func (c *charging) tenantPlan() *lb.Plan {
-	of := c.of
+func (ch *charging) tenantPlan() *lb.Plan {
+	of := ch.of
 	b := of.Config.Budget()
 	if b == nil || !b.Tenants.Limited() || of.Config.Shadow || !of.Computes() {
 		return nil

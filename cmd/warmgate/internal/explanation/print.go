@@ -21,7 +21,7 @@ var unread = map[string]string{
 	"not_shown":   "the gateway does not show the last part",
 	"opaque":      "it is no request to inspect",
 	"too_complex": "it has too many values",
-	"too_long":    "the rest is beyond max_inspect_bytes and max_scan_bytes",
+	"too_long":    "the rest is beyond max_scan_bytes",
 }
 
 // excluded says why an endpoint is no candidate.
@@ -78,12 +78,14 @@ func printRequest(b *strings.Builder, r *state.Request) {
 		facts = append(facts, "tenant "+r.Tenant)
 	}
 	fmt.Fprintf(b, "request: %s\n", strings.Join(facts, ", "))
-	if r.BodyBytes > 0 || r.Unread != "" {
-		fmt.Fprintf(b, "  read %d of %d bytes", r.ReadBytes, r.BodyBytes)
-		if r.Unread != "" {
-			fmt.Fprintf(b, ": %s", quoted(unread[r.Unread], r.Unread))
-		}
-		fmt.Fprintln(b)
+	why := quoted(unread[r.Unread], r.Unread)
+	switch {
+	case r.ReadBytes == 0 && why != "":
+		fmt.Fprintf(b, "  its body is not read: %s\n", why)
+	case why != "":
+		fmt.Fprintf(b, "  %d of %d bytes are read: %s\n", r.ReadBytes, r.BodyBytes, why)
+	case r.BodyBytes > 0:
+		fmt.Fprintf(b, "  all %d bytes are read\n", r.BodyBytes)
 	}
 }
 
@@ -95,7 +97,7 @@ func printPlan(b *strings.Builder, d *state.Decision) {
 	if d.Prompt+d.Output > 0 {
 		fmt.Fprintf(b, "  expected: %d tokens of prompt, %d of answer", d.Prompt, d.Output)
 		if d.Blocks > 0 {
-			fmt.Fprintf(b, "; the prompt is %d blocks", d.Blocks)
+			fmt.Fprintf(b, "; blocks of prompt: %d", d.Blocks)
 		}
 		fmt.Fprintln(b)
 	}
@@ -209,9 +211,5 @@ func why(d *state.Decision) string {
 	if math.IsInf(next, 1) {
 		return "nothing else is open"
 	}
-	unit := ""
-	if d.Plan != nil {
-		unit = " " + d.Plan.Unit
-	}
-	return fmt.Sprintf("it costs %s%s less than the next", number(next-chosen), unit)
+	return "it costs " + number(next-chosen) + " less than the next"
 }

@@ -45,7 +45,7 @@ func Read(text []byte, path string) (*Request, error) {
 func readMessage(text []byte, path string) (*Request, error) {
 	head, body, _ := strings.Cut(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n\n")
 	if first, _, _ := strings.Cut(head, "\n"); !strings.Contains(first, " HTTP/") {
-		return nil, fmt.Errorf("want an HTTP message, such as one that begins with POST /v1/chat/completions HTTP/1.1, " +
+		return nil, errors.New("want an HTTP message, which begins like POST /v1/chat/completions HTTP/1.1, " +
 			"or a body of JSON")
 	}
 	message := strings.ReplaceAll(head, "\n", "\r\n") + "\r\n\r\n"
@@ -118,7 +118,7 @@ func Answer(status int, body io.Reader) ([]byte, error) {
 	case status == http.StatusOK:
 		return text, nil
 	case status == http.StatusUnauthorized:
-		return nil, errors.New("the gateway refuses the token: name the file that has lb_config.inspect.token by --token-file")
+		return nil, errors.New("it refuses the token: --token-file is for the one of lb_config.inspect.token")
 	case status == http.StatusNotFound && bytes.HasPrefix(text, []byte(`{"error":"no such path`)):
 		return nil, errors.New("this version of the plugin does not explain requests")
 	}
