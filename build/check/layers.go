@@ -147,7 +147,8 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"internal/state", "lb", "plugin/apicall", "plugin/config", "plugin/forward", "plugin/host", "plugin/placement",
+		"internal/state", "lb", "plugin/apicall", "plugin/config", "plugin/forward", "plugin/host",
+		"plugin/inspect", "plugin/placement",
 		"plugin/regions", "plugin/request", "plugin/views", "plugin/vm",
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},

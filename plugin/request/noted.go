@@ -8,8 +8,7 @@ import (
 
 // Noted is what a trial keeps of its body for who asks about it.
 type Noted struct {
-	model  string // its name
-	unread string // why no more of the body was read
+	unread string // why no more of it was read
 }
 
 // Read notes a body that was read, or could not be.
@@ -19,7 +18,5 @@ func (n *Noted) Read(b *Content) {
 		n.unread = "ambiguous"
 	case b.Err != nil:
 		n.unread = "malformed"
-	default:
-		n.model = b.parts.ModelName(b.Text)
 	}
 }

@@ -34,10 +34,8 @@ func (n Shown) API() string { return apiNames[n.Of.Traits.shapeOr(n.Of.Prompt.Wo
 
 // Model returns the name of the request's model, as far as one was kept, and cut short.
 func (n Shown) Model() string {
-	name := cmp.Or(n.Of.Noted.model, n.Of.Metrics.Model)
-	if c := n.Of.Prompt.Chain; name == "" && c != nil {
-		name = c.model
-	}
+	s := n.Of
+	name := cmp.Or(s.Prompt.Model, s.Metrics.Model, prompt.ModelInPath(s.Traits.Path))
 	return strings.ToValidUTF8(name[:min(len(name), maxShownModel)], "")
 }
 
@@ -45,7 +43,7 @@ func (n Shown) Model() string {
 func (n Shown) Trial() state.Request {
 	s, w := n.Of, &n.Of.Prompt.Work
 	r := state.Request{
-		Call: callNames[s.What], API: n.API(), Model: cmp.Or(n.Model(), prompt.ModelInPath(s.Traits.Path)),
+		Call: callNames[s.What], API: n.API(), Model: n.Model(),
 		Stream: w.Info.Stream, BodyBytes: int64(s.Body.Received), ReadBytes: int64(w.Seen),
 		TextBytes: int64(w.Info.TextBytes), MaxTokens: int64(w.Info.MaxTokens), Unread: n.whyUnread(),
 	}
