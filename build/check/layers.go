@@ -60,8 +60,8 @@ const (
 var mayImport = map[string][]string{
 	"cmd/warmgate": {
 		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
-		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
-		"plugin/config", cobra + "/doc",
+		"cmd/warmgate/internal/source", "internal/accesslog", "internal/mooncake", "internal/simulate",
+		"internal/simulate/calibrate", "plugin/config", cobra + "/doc",
 	},
 	"cmd/warmgate/internal/lint": {
 		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
@@ -71,13 +71,14 @@ var mayImport = map[string][]string{
 	"cmd/warmgate/internal/report":  {"cmd/warmgate/internal/lint", "cmd/warmgate/internal/source"},
 	"cmd/warmgate/internal/source":  {yamlV3},
 	"internal/simulate": {
-		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
-		"lb/memstore", "lb/prompt", "lb/push", "metrics", "plugin/clusters", "plugin/config", "plugin/learned",
-		"plugin/process", "plugin/stores",
+		"internal/accesslog", "internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer",
+		"lb/engines", "lb/memstore", "lb/prompt", "lb/push", "metrics", "plugin/clusters", "plugin/config",
+		"plugin/learned", "plugin/process", "plugin/stores",
 	},
 	"internal/simulate/calibrate": {"internal/enginesim"},
 	"internal/simulate/engine":    {"internal/enginesim"},
 
+	"internal/accesslog":     {"lb/prompt"},
 	"internal/enginesim":     {xxhash},
 	"internal/fieldtest":     nil,
 	"internal/jsontext":      nil,

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/outcome"
-	"github.com/warmgate/warmgate/internal/mooncake"
 	"github.com/warmgate/warmgate/internal/simulate"
 )
 
@@ -57,7 +56,8 @@ func newSimulate() *cobra.Command {
 		Long: `Replay a load against simulated model servers in virtual time, with the policies and the embedded store of the plugin:
 to compare policies and settings, and to see how many servers a load needs.
 
-The load is described (--sessions and what follows it), or a trace in Mooncake's form (--trace). Each policy, and each
+The load is described (--sessions and what follows it), or is that of a gateway's access log, or of a trace in
+Mooncake's form (--trace). Each policy, and each
 configuration of the plugin, serves the same load before each number of servers. The same seed gives the same result.`,
 		Example: `  warmgate simulate --sessions 200 --system 3k --turns 6 --think 8s --endpoints 4,6,8
   warmgate simulate --policy prefix_cache --policy 'prefix_cache={"prefix":{"credit":4}}' --html report.html
@@ -91,7 +91,8 @@ configuration of the plugin, serves the same load before each number of servers.
 // loadFlags adds the flags of the load.
 func (s *simulation) loadFlags(command *cobra.Command) {
 	f, l := command.Flags(), &s.sessions
-	f.StringVar(&s.trace, "trace", "", "file of a trace in Mooncake's form, JSON lines, perhaps compressed with gzip")
+	f.StringVar(&s.trace, "trace", "", "file to replay: an access log with the plugin's line, or a trace in "+
+		"Mooncake's form, perhaps compressed with gzip; - is the standard input")
 	f.Float64Var(&s.speed, "speed", s.speed, "by which factor the trace is faster than it was recorded")
 	f.Var((*tokens)(&l.Users), "sessions", "conversations at the same time")
 	f.Var((*tokens)(&l.Requests), "requests", "requests of all conversations together")
@@ -123,7 +124,7 @@ func (s *simulation) run(command *cobra.Command) error {
 	if err := s.validate(command.Flags().Changed("speed")); err != nil {
 		return err
 	}
-	load, requests, err := s.newLoad()
+	load, requests, err := s.newLoad(command.InOrStdin(), command.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -234,24 +235,18 @@ func (s *simulation) suffices(r *outcome.Run) bool {
 }
 
 // newLoad returns what makes the load for a run, and how many requests it has.
-func (s *simulation) newLoad() (load func() simulate.Load, requests int, err error) {
+func (s *simulation) newLoad(stdin io.Reader, notes io.Writer) (load func() simulate.Load, requests int, err error) {
 	if s.trace == "" {
 		if err := s.sessions.Validate(); err != nil {
 			return nil, 0, err
 		}
 		return func() simulate.Load { return s.sessions.New(s.seed) }, s.sessions.Requests, nil
 	}
-	trace, err := mooncake.Read(s.trace)
+	trace, err := readTrace(s.trace, s.speed, stdin, notes)
 	if err != nil {
 		return nil, 0, err
 	}
-	const year = 365 * 24 * time.Hour
-	took := float64(trace[len(trace)-1].Timestamp-trace[0].Timestamp) / s.speed
-	if most := year.Milliseconds(); took > float64(most) {
-		return nil, 0, fmt.Errorf("the trace would take %.0f ms, want a year at most, %d ms", took, most)
-	}
-	t := &simulate.Trace{Requests: trace, Speed: s.speed}
-	return func() simulate.Load { return t.New(s.seed) }, len(trace), nil
+	return func() simulate.Load { return trace.New(s.seed) }, trace.Requests, nil
 }
 
 // Bounds of what fits into memory, and into the time of a step.
