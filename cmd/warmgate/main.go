@@ -1,5 +1,5 @@
 // Command warmgate is for those who run gateways with Warmgate: it checks configurations before a gateway gets them,
-// and simulates which of them serves a load best.
+// simulates which of them serves a load best, and serves simulated model servers.
 package main
 
 import (
@@ -63,6 +63,6 @@ who run such gateways. It changes nothing, and needs neither a gateway nor a net
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newValidate(), newSimulate(), newCalibrate(), newVersion(), newMan())
+	root.AddCommand(newValidate(), newSimulate(), newCalibrate(), newEngine(), newVersion(), newMan())
 	return root
 }

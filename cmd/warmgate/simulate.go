@@ -34,8 +34,7 @@ type simulation struct {
 	trace    string
 	speed    float64
 	sessions simulate.Sessions
-	engine   simulate.Engine
-	cache    tokens
+	server   server
 }
 
 // usualPolicies are those that are compared unless others are named.
@@ -47,9 +46,8 @@ func newSimulate() *cobra.Command {
 			Users: 50, Requests: 10_000, Prompts: 4, System: 3000, Turns: 6, Question: 200, Answer: 200,
 			Think: 8 * time.Second,
 		},
-		engine: simulate.DefaultEngine(), speed: 1,
+		server: usualServer(), speed: 1,
 	}
-	s.cache = tokens(s.engine.Config.NumBlocks * s.engine.Config.BlockSize)
 	command := &cobra.Command{
 		Use:   "simulate",
 		Short: "Replay a load against simulated servers, with the plugin's policies",
@@ -67,7 +65,7 @@ configuration of the plugin, serves the same load before each number of servers.
 	}
 	outputFlag(command, &s.output, outcome.Formats...)
 	s.loadFlags(command)
-	s.engineFlags(command)
+	s.server.addFlags(command)
 	for _, described := range []string{
 		"sessions", "requests", "prompts", "system", "turns", "question", "answer", "think", "ramp", "class", "limited",
 	} {
@@ -107,18 +105,6 @@ func (s *simulation) loadFlags(command *cobra.Command) {
 	f.BoolVar(&l.Limited, "limited", l.Limited, "requests limit their answers (max_tokens) to what these will have")
 }
 
-// engineFlags adds the flags of the servers.
-func (s *simulation) engineFlags(command *cobra.Command) {
-	f, c, t := command.Flags(), &s.engine.Config, &s.engine.Times
-	f.IntVar(&c.MaxNumSeqs, "batch", c.MaxNumSeqs, "requests that a server runs at once")
-	f.IntVar(&c.MaxQueued, "queue", c.MaxQueued, "requests that may wait in a server; below 0: any number")
-	f.Var(&s.cache, "cache", "tokens that the KV cache of a server holds")
-	f.Float64Var(&t.PrefillOverheadMS, "prompt-ms", t.PrefillOverheadMS, "ms that a server spends on each prompt")
-	f.Float64Var(&t.PrefillTokenMS, "prefill-ms", t.PrefillTokenMS, "ms for each token of a prompt that is not cached")
-	f.Float64Var(&t.DecodeStepMS, "step-ms", t.DecodeStepMS, "ms for each step that decodes")
-	f.Float64Var(&t.DecodeSeqMS, "sequence-ms", t.DecodeSeqMS, "ms more for each request that decodes in a step")
-}
-
 // run plays all and prints what has come of it.
 func (s *simulation) run(command *cobra.Command) error {
 	if err := s.validate(command.Flags().Changed("speed")); err != nil {
@@ -142,7 +128,7 @@ func (s *simulation) run(command *cobra.Command) error {
 	}
 	play := func(c simulate.Contender, n int) (run outcome.Run, err error) {
 		bar.begin(c.Name, n)
-		r, err := simulate.Run(load(), simulate.Alike(n, s.engine), c, s.seed, bar.at)
+		r, err := simulate.Run(load(), simulate.Alike(n, s.server.Engine), c, s.seed, bar.at)
 		if err != nil {
 			return run, fmt.Errorf("%s, %d endpoints: %w", c.Name, n, err)
 		}
@@ -249,16 +235,11 @@ func (s *simulation) newLoad(stdin io.Reader, notes io.Writer) (load func() simu
 	return func() simulate.Load { return trace.New(s.seed) }, trace.Requests, nil
 }
 
-// Bounds of what fits into memory, and into the time of a step.
-const (
-	maxEndpoints = 100_000
-	maxBatch     = 1_000_000
-)
+// maxEndpoints bounds what fits into memory.
+const maxEndpoints = 100_000
 
-// validate refuses what there cannot be, and takes over the size of the cache.
+// validate refuses what there cannot be.
 func (s *simulation) validate(speed bool) error {
-	c := &s.engine.Config
-	c.NumBlocks = int(s.cache) / c.BlockSize
 	switch {
 	case speed && s.trace == "":
 		return errors.New("--speed is for a --trace")
@@ -268,16 +249,10 @@ func (s *simulation) validate(speed bool) error {
 		return errors.New("--within must not be negative")
 	case !(s.price >= 0 && s.price <= math.MaxFloat32):
 		return errors.New("--price must be a number, and not negative")
-	case c.NumBlocks < 1 || c.MaxNumSeqs < 1:
-		return fmt.Errorf("want a --cache of %d tokens and a --batch of 1 at least", c.BlockSize)
-	case c.MaxNumSeqs > maxBatch:
-		return fmt.Errorf("want a --batch of %d at most", maxBatch)
-	case c.MaxQueued == 0:
-		return errors.New("want a --queue of 1 at least, or below 0 for any number")
 	case slices.ContainsFunc(s.endpoints, func(n int) bool { return n < 1 || n > maxEndpoints }):
 		return fmt.Errorf("want 1 endpoint at least, and %d at most", maxEndpoints)
 	}
-	return s.engine.Times.Validate()
+	return s.server.validate()
 }
 
 // checkPage reports why the page with plots cannot be written. What is in its file stays until there is a new one.
@@ -306,7 +281,7 @@ func (s *simulation) writePage(runs []outcome.Run) error {
 
 // about says what was simulated.
 func (s *simulation) about() []string {
-	l, c, t := &s.sessions, &s.engine.Config, &s.engine.Times
+	l, c, t, cache := &s.sessions, &s.server.Config, &s.server.Times, int(s.server.cache)
 	load := fmt.Sprintf("%d requests of %d conversations at the same time, of %d turns, with %d system prompts of "+
 		"%d tokens; questions and answers of %d and %d tokens, %v from an answer to the next turn", l.Requests,
 		l.Users, l.Turns, l.Prompts, l.System, l.Question, l.Answer, l.Think)
@@ -326,7 +301,7 @@ func (s *simulation) about() []string {
 	return []string{
 		"Load: " + load,
 		fmt.Sprintf("Servers: %d requests at once%s, %d tokens of KV cache; %g ms for a prompt, %g ms for a token of "+
-			"it; %g ms for a step that decodes, and %g ms for each request in it", c.MaxNumSeqs, queue, int(s.cache),
+			"it; %g ms for a step that decodes, and %g ms for each request in it", c.MaxNumSeqs, queue, cache,
 			t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS),
 		fmt.Sprintf("Seed %d, warmgate %s", s.seed, thisBuild().Version),
 	}

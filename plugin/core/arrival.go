@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/admission"
+	"github.com/warmgate/warmgate/plugin/apicall"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/placement"
@@ -152,20 +152,35 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 		return host.Proceed, false
 	}
 	s.Traits.Read(s.Gateway)
-	var cfg *config.Config
-	var below string
-	if set != nil {
-		cfg, below = set.API(s.Traits.Path)
-	}
-	if cfg == nil && !s.plugin.IsRefusedAPI(s.Traits.Path) {
-		return host.Proceed, false
-	}
-	call := s.plugin.VM.API.NewCall(admission.Request{
+	v, path := s.plugin.VM, s.Traits.Path
+	r := apicall.Request{
 		Stream: s.Gateway, Context: s.Context, Length: s.Traits.Length, Awaits: s.Traits.Awaits,
 		Value: s.Traits.Value, Hold: s.Body.Hold, Release: s.Body.Release,
-	}, cfg)
+	}
+	var call *apicall.Call
+	var below string
+	if set != nil {
+		var cfg *config.Config
+		var in *config.Inspect
+		if cfg, below = set.API(path); cfg != nil {
+			call = v.API.NewCall(r, cfg)
+		} else if in, below = set.Inspect(path); in != nil {
+			call = v.Inspector.NewCall(r, in, s.explain)
+		}
+	}
+	if call == nil {
+		if !s.plugin.IsRefusedAPI(path) {
+			return host.Proceed, false
+		}
+		call = apicall.New(v.Env, r, nil)
+	}
 	s.answer = call
 	return call.Meet(below, end), true
+}
+
+// explain answers what would become of a request.
+func (s *Stream) explain(call *apicall.Call) {
+	call.Refuse(404, "no_such_path", "no such path, want state")
 }
 
 // meetProbe has the probe of another region answered, if the request is one, and not a stranger's.
