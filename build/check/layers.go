@@ -79,8 +79,10 @@ var mayImport = map[string][]string{
 		"plugin/learned", "plugin/process", "plugin/stores",
 	},
 	"internal/vllmsim/vllmsimtest": {"internal/vllmsim"},
-	"internal/simulate/calibrate":  {"internal/enginesim"},
-	"internal/simulate/engine":     {"internal/enginesim"},
+	"internal/simulate/calibrate": {
+		"internal/accesslog", "internal/enginesim", "internal/simulate", "internal/simulate/engine",
+	},
+	"internal/simulate/engine": {"internal/enginesim"},
 
 	"internal/accesslog":     {"lb/prompt"},
 	"internal/enginesim":     {xxhash},

@@ -3,6 +3,7 @@ package simulate
 import (
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -15,7 +16,13 @@ type logging struct {
 	Load
 	cutter cutter
 	seen   map[uint64]bool // blocks of earlier prompts
-	lines  []accesslog.Request
+	Lines  []accesslog.Request
+	of     map[*Request]int
+}
+
+// Logging returns the load, with seed 1.
+func Logging(of *Sessions) *logging {
+	return &logging{Load: of.New(1), cutter: cutter{size: 512}, seen: map[uint64]bool{}, of: map[*Request]int{}}
 }
 
 func (l *logging) Send(now time.Duration, number int) *Request {
@@ -24,9 +31,6 @@ func (l *logging) Send(now time.Duration, number int) *Request {
 		return nil
 	}
 	line := accesslog.Request{Start: time.Unix(0, 0).Add(now), Status: 200, Reason: "chosen", Output: r.Answer}
-	for _, p := range r.Prompt {
-		line.Prompt += p.Tokens
-	}
 	blocks, bytes := l.cutter.cut(r.Prompt, r.OneMessage)
 	known := 0
 	for i, b := range blocks {
@@ -37,8 +41,16 @@ func (l *logging) Send(now time.Duration, number int) *Request {
 	}
 	line.Bytes = bytes
 	line.Marks, _ = prompt.ParseFingerprint(string(prompt.AppendFingerprint(nil, blocks, known)))
-	l.lines = append(l.lines, line)
+	l.of[r] = len(l.Lines)
+	l.Lines = append(l.Lines, line)
 	return r
+}
+
+func (l *logging) Ended(now time.Duration, number int, r *Request, served bool) {
+	line := &l.Lines[l.of[r]]
+	line.Duration, line.TTFT, line.Wait = now-r.sent, r.first-r.placed, r.placed-r.sent
+	line.Host, line.Cached, line.Prompt = strconv.Itoa(int(r.server)), r.call.Cached(), r.call.PromptTokens()
+	l.Load.Ended(now, number, r, served)
 }
 
 // A replay of an access log is like the load that was logged: as much of the prompts is cached, and first tokens take
@@ -53,12 +65,12 @@ func TestReplayOfALog(t *testing.T) {
 			Users: 60, Requests: 4000, Prompts: 5, System: 2000, Turns: 6, Question: 200, Answer: 150,
 			Think: 8 * time.Second,
 		}
-		l := &logging{Load: described.New(1), cutter: cutter{size: 512}, seen: map[uint64]bool{}}
+		l := Logging(&described)
 		real, err := Run(l, Alike(3, DefaultEngine()), c, 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		log := FromLog(l.lines)
+		log := FromLog(l.Lines)
 		if log.Unsized+log.Alone+log.Estimated > 0 || len(log.Requests) != 4000 {
 			t.Fatalf("%d requests, %+v", len(log.Requests), log)
 		}
