@@ -20,6 +20,7 @@ const commandLine = "docs/command-line.md"
 // TestCommandLine runs the commands of the document in their order, in a folder with the shipped files. What the
 // document shows must be printed.
 func TestCommandLine(t *testing.T) {
+	needs(t, "curl")
 	dir := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin")+"/",
 		"./cmd/warmgate")
@@ -31,7 +32,7 @@ func TestCommandLine(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(dir, "envoy-config"), files); err != nil {
 		t.Fatal(err)
 	}
-	shows(t, commandLine, play(t, place{dir: dir}, strings.Join(shell(t, commandLine), "")))
+	shows(t, commandLine, play(t, place{dir: dir, engine: engine(t)}, strings.Join(shell(t, commandLine), "")))
 }
 
 // TestHooks compares what the document has for pre-commit and GitHub Actions with what is there.
