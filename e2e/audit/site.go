@@ -18,8 +18,8 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/e2e/wait"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 const (

@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 func server(t *testing.T) *vllmsim.Server {
 	t.Helper()
 	c := ServerConfig()
 	c.Tuning.DecodeStepMS = 1
-	return vllmsim.StartT(t, c)
+	return vllmsimtest.StartT(t, c)
 }
 
 func TestTraffic(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // engine is a model server whose metrics have an address of their own, so that they can fail while it serves.

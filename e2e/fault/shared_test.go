@@ -14,7 +14,8 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/freeport"
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 // secondListener adds to the shipped bootstrap a copy of its listener, whose plugin has a configuration of its own in
@@ -86,7 +87,7 @@ func twoConfigurations(t *testing.T,
 	slow.Tuning.DecodeStepMS = 200
 	for i := range 3 {
 		slow.Index = i
-		servers = append(servers, harness.Endpoint{Addr: vllmsim.StartT(t, slow).Addr()})
+		servers = append(servers, harness.Endpoint{Addr: vllmsimtest.StartT(t, slow).Addr()})
 	}
 	module, err := harness.Wasm(context.Background(), harness.HostEnvoy)
 	if err != nil {

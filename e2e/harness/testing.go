@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/freeport"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // Patience bounds every wait of a test. Only what never happens takes so long, also on a machine with 30 times as much

@@ -8,7 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 	"github.com/warmgate/warmgate/lb/push"
 )
 

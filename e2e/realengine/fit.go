@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/warmgate/warmgate/e2e/bench"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // fitSize is the prompt length the prefill time is learnt from. The other sizes of the comparison are left for the

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/lab"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 // quick is a simulated server fast enough for a test and slow enough for queues to be seen.
@@ -61,7 +62,7 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestMeasureNoticesFailures(t *testing.T) {
-	sim := vllmsim.StartT(t, vllmsim.Config{Model: "tiny", Tuning: vllmsim.NoLatency()})
+	sim := vllmsimtest.StartT(t, vllmsim.Config{Model: "tiny", Tuning: vllmsim.NoLatency()})
 	one := servers{{url: sim.URL(), names: vllmNames}}
 	if err := sim.SetMode(vllmsim.ModeError); err != nil {
 		t.Fatal(err)

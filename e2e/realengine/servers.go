@@ -13,9 +13,9 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/child"
 	"github.com/warmgate/warmgate/e2e/lab"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/e2e/wait"
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // server is one model server of either kind.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // The headers that carry a choice between the plugin and Envoy's load balancer.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/lab"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // injected is the status that only servers with an injected failure answer with: such an answer is no failure of the

@@ -17,13 +17,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 // Protocols that carry no request to inspect pass through a real Envoy to a server that speaks them, although the
 // plugin is configured to hold bodies.
 func TestEnvoyProtocols(t *testing.T) {
-	server := vllmsim.StartT(t, vllmsim.Config{Instant: true})
+	server := vllmsimtest.StartT(t, vllmsim.Config{Instant: true})
 	config := strings.Replace(envoyBase, `"debug_headers"`, `"unit":"tokens","body_timeout":"60s","debug_headers"`, 1)
 	gw := harness.StartT(t, harness.Options{
 		Edit: sameProtocol, Config: config, Module: artifactCopy(t),

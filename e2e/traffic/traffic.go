@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/internal/mooncake"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // Turn is one request of a script.

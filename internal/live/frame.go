@@ -4,9 +4,11 @@ package live
 
 import "github.com/warmgate/warmgate/internal/state"
 
-// Frame is what is shown of all gateways at one time. Rates and shares are of the time since the frame before.
+// Frame is what is shown of all gateways at one time. Rates are of the time since the frame before, shares and times of
+// the last ten seconds.
 type Frame struct {
-	AtMS     int64     `json:"at_ms"` // since 1970
+	AtMS     int64     `json:"at_ms"`          // since 1970
+	Note     string    `json:"note,omitempty"` // what is to be seen from here on, such as an act of the demo
 	Gateways []Gateway `json:"gateways"`
 }
 
@@ -35,7 +37,7 @@ type Cluster struct {
 	RefusedS  float64    `json:"refused_per_s"`
 	Expected  *float64   `json:"expected_cached,omitempty"` // share of prompt tokens; nil: not known
 	Reported  *float64   `json:"reported_cached,omitempty"`
-	TTFT      *Quantiles `json:"ttft_ms,omitempty"` // of the last ten seconds; nil: no request was seen
+	TTFT      *Quantiles `json:"ttft_ms,omitempty"` // of decisions that are shown; nil: no first output was seen
 }
 
 // Quantiles are those of a number of requests.

@@ -25,6 +25,7 @@ type Snapshot struct {
 // Gateway is one gateway.
 type Gateway struct {
 	Name       string            `json:"name"`
+	Region     string            `json:"region,omitempty"`   // as whoever took the snapshot calls it
 	Problems   []string          `json:"problems,omitempty"` // what could not be read, and why
 	Server     *Server           `json:"server,omitempty"`
 	Clusters   []Cluster         `json:"clusters,omitempty"`
@@ -43,8 +44,9 @@ type Server struct {
 
 // Cluster is one of the gateway's, as its administration shows it.
 type Cluster struct {
-	Name  string `json:"name"`
-	Hosts []Host `json:"hosts"`
+	Name   string `json:"name"`
+	Policy string `json:"policy,omitempty"` // of the gateway itself, such as least_request
+	Hosts  []Host `json:"hosts"`
 }
 
 // Host is an endpoint of a cluster.
@@ -54,6 +56,7 @@ type Host struct {
 	Weight int    `json:"weight,omitempty"`
 	Zone   string `json:"zone,omitempty"`
 	Active int64  `json:"active"` // requests
+	Total  int64  `json:"total"`  // requests, since the gateway knows the endpoint
 }
 
 // Statistic is one of the plugin's. A histogram has Buckets.
@@ -64,7 +67,7 @@ type Statistic struct {
 	Buckets []Bucket          `json:"buckets,omitempty"`
 }
 
-// Bucket is how many values of a histogram are at most UpTo.
+// Bucket is how many values of a histogram are at most UpTo. Value of the histogram is how many there are.
 type Bucket struct {
 	UpTo  float64 `json:"up_to"`
 	Count int64   `json:"count"`
@@ -83,7 +86,7 @@ type SharedScope struct {
 	Owners    int          `json:"owners"` // VMs that are alive
 	Endpoints []SharedLoad `json:"endpoints"`
 	Waiting   int64        `json:"waiting"`
-	Blocks    int64        `json:"blocks"` // of prompts that are recorded
+	Pages     int64        `json:"pages"` // of the prefix index that have something recorded
 }
 
 // SharedLoad is what all gateways have in flight at an endpoint.

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -98,7 +97,7 @@ func (pl *Placement) finishReservation() Result {
 	}
 	pl.Wait.ended(&r.Grant, r.err)
 	if r.err != nil {
-		if isFullOrLate(r.err) {
+		if lb.LacksRoom(r.err) {
 			return Result{Step: NoRoom}
 		}
 		return pl.GiveUp()
@@ -113,12 +112,6 @@ func (pl *Placement) finishReservation() Result {
 		return pl.chooseAnother(addr)
 	}
 	return pl.leased(addr, gone)
-}
-
-// isFullOrLate reports whether a request has no room that another region may have.
-func isFullOrLate(err error) bool {
-	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrEvicted) ||
-		errors.Is(err, lb.ErrHopeless)
 }
 
 // GiveUp ends a reservation that the store has not granted.

@@ -270,9 +270,7 @@ func (r *Regions) stateOf(now time.Duration, h *Home, c *config.Config, view *lb
 		return s, nil, false
 	}
 	store, _ := r.stores.Of(c)
-	s = queueOf(store.Queue(now, cl.Name))
-	s.Open = openOf(&plan, loads)
-	return s, earlier, true
+	return region.StateOf(&plan, loads, store.Queue(now, cl.Name)), earlier, true
 }
 
 // planOf plans a request in a cluster that nothing is known of. It returns why there is no plan, and no cluster where

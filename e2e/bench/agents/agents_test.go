@@ -16,7 +16,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 func TestWorkload(t *testing.T) {
@@ -122,7 +123,7 @@ func TestSessionsAtOneServer(t *testing.T) {
 	w := small(len(kinds), 3)
 	c := w.servers()[0]
 	c.NumBlocks, c.Tuning = 4*c.NumBlocks, vllmsim.NoLatency()
-	server := vllmsim.StartT(t, c)
+	server := vllmsimtest.StartT(t, c)
 	client := loadgen.NewClient(loadgen.Options{URL: server.URL() + compare.Path})
 	defer client.Close()
 	s := newSender(client, w, false)

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/e2e/wait"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // attack is what is done to the honest clients of a scenario.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // Work returns how long a request keeps a server of speed 1 busy, if its batch is full: the prefill, which all share,

@@ -11,7 +11,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // madeUp is a report with the given p99 in milliseconds by policy and round.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // baseModel is the model of every server; other names are adapters of it.

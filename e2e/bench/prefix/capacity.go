@@ -8,8 +8,8 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // capacity is what the servers of a workload serve at most, if every block of a prompt that came before, in this

@@ -9,8 +9,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // TestTheGatewayObeys plays conversations through a real Envoy under the two policies that are edited into its files.

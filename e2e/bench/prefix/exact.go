@@ -10,7 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"

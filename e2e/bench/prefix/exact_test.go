@@ -16,7 +16,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -26,7 +27,7 @@ func exactStage(t *testing.T) (*compare.Stage, *scripted.Question) {
 	t.Helper()
 	stage := &compare.Stage{}
 	for range 3 {
-		stage.Servers = append(stage.Servers, vllmsim.StartT(t, vllmsim.Config{Tuning: vllmsim.NoLatency()}))
+		stage.Servers = append(stage.Servers, vllmsimtest.StartT(t, vllmsim.Config{Tuning: vllmsim.NoLatency()}))
 	}
 	p := scripted.Player{}
 	messages := []loadgen.Message{traffic.User(strings.Repeat("abc ", 200))}

@@ -25,8 +25,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/router"
 	"github.com/warmgate/warmgate/e2e/redisserver"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/internal/mooncake"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // Benchmark is to be played.

@@ -20,7 +20,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 // witness passes requests to a simulated server and keeps their messages, as they came on the wire.
@@ -40,7 +41,7 @@ func newWitnessAt(t *testing.T, path string) (*witness, *scripted.Player) {
 	t.Helper()
 	cfg := vllmsim.Config{Tuning: vllmsim.NoLatency()}
 	cfg.NumBlocks, cfg.MaxModelLen, cfg.MaxNumSeqs = 1<<16, 1<<15, 64
-	sim := vllmsim.StartT(t, cfg)
+	sim := vllmsimtest.StartT(t, cfg)
 	target, err := url.Parse(sim.URL())
 	if err != nil {
 		t.Fatal(err)

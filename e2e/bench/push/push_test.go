@@ -14,8 +14,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 func TestWorkloads(t *testing.T) {

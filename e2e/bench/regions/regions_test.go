@@ -17,8 +17,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/e2e/wait"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 func TestCells(t *testing.T) {

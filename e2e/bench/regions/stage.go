@@ -17,8 +17,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/router"
 	"github.com/warmgate/warmgate/e2e/faultproxy"
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/e2e/wait"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // regions is their number, and names are what they are called. The first has the most users on the skewed load, and the

@@ -10,7 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // engine is a server. 512 tokens of a prompt take 0.3 s, as in the setting that cross-region balancing was published

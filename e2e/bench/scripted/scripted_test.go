@@ -9,14 +9,15 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 // TestUntil plays conversations at a server for so long, and then no more.
 func TestUntil(t *testing.T) {
 	const until = 300 * time.Millisecond
-	server := vllmsim.StartT(t, vllmsim.Config{Config: enginesim.Config{MaxNumSeqs: 4, MaxQueued: -1}})
+	server := vllmsimtest.StartT(t, vllmsim.Config{Config: enginesim.Config{MaxNumSeqs: 4, MaxQueued: -1}})
 	client := loadgen.NewClient(loadgen.Options{URL: server.URL() + "/v1/chat/completions"})
 	defer client.Close()
 	scripts := traffic.Conversations(rand.New(rand.NewPCG(1, 2)), 999, nil, 3, 5, 5)

@@ -11,7 +11,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/chaos/gateway"
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // againWithin is how long a cluster that works again may get nothing.

@@ -14,7 +14,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/chaos/gateway"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/lab"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // Stage returns the gateway with its scenes.

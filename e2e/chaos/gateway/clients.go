@@ -14,7 +14,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // byTokens holds requests until their body is there.

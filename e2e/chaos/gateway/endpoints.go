@@ -10,7 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // shortly is the time in which a request must be answered in scenes in which many are not.

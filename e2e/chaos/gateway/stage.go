@@ -15,7 +15,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/chaos/waiting"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/lab"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // Stages returns a gateway with the module as shipped, and one with the module that can be crashed, each with its
