@@ -30,8 +30,50 @@ var dayZones = []struct {
 }{{"us-west", -8}, {"us-east", -5}, {"eu", 1}, {"in", 5.5}, {"jp", 9}}
 
 // day finds the fewest servers by which nine in ten first tokens of each region come within a second and nothing is
-// refused: of regions that each have their own, and of those that forward to each other.
+// refused: of regions that each have their own, of those that forward to each other, and of one gateway for all
+// servers, to which it is no distance: that is what could be had.
 func (s settings) day(ctx context.Context, t *bench.Table, line bench.Line) error {
+	l, load := dayOfRegions()
+	local, err := simulate.ParseContender("prefix_cache", []byte(dayContender), config.Higress)
+	if err != nil {
+		return err
+	}
+	forwarding, _ := l.Forwarding(local)
+	ideal := local
+	ideal.Name = "prefix_cache without distances"
+	var saved, couldBe []float64
+	for seed := s.seed; seed < s.seed+uint64(s.seeds); seed++ {
+		var servers [3]float64
+		for i, of := range []struct {
+			layout *simulate.Layout
+			simulate.Contender
+		}{
+			{l, local},
+			{l, forwarding},
+			{simulate.Alone(simulate.Alike(dayMost*len(dayZones), l.Pools[0].Engines[0])), ideal},
+		} {
+			r, suffices, err := of.layout.Fewest(&of.Contender, func(l *simulate.Layout) (*simulate.Result, error) {
+				return l.Run(load.New(seed), of.Contender, seed, func(int) bool { return ctx.Err() == nil })
+			}, func(r *simulate.Result) bool { return r.Served == r.Requests && r.TTFT.P90 <= dayWithin.Seconds() })
+			if err == nil && !suffices {
+				err = fmt.Errorf("%d servers do not suffice", r.Endpoints)
+			}
+			if err != nil {
+				return fmt.Errorf("%s, seed %d: %w", of.Name, seed, err)
+			}
+			servers[i] = float64(r.Endpoints)
+			t.Rows = append(t.Rows, dayRow(of.Name, seed, r))
+			fmt.Println(t.Last(1))
+		}
+		saved, couldBe = append(saved, 1-servers[1]/servers[0]), append(couldBe, 1-servers[2]/servers[0])
+	}
+	line.Figure("servers_saved", bench.SpreadIfAny(saved))
+	line.Figure("servers_saved_ideal", bench.SpreadIfAny(couldBe))
+	return nil
+}
+
+// dayOfRegions returns the most servers that there may be, and the load.
+func dayOfRegions() (*simulate.Layout, *simulate.Sessions) {
 	l := &simulate.Layout{}
 	load := &simulate.Sessions{
 		Users: dayUsers, Requests: 1, Prompts: 4, System: 3000, Turns: 6, Question: 200, Answer: 200,
@@ -50,32 +92,7 @@ func (s settings) day(ctx context.Context, t *bench.Table, line bench.Line) erro
 		}
 		load.Places = append(load.Places, simulate.Place{Share: 1, Zone: of.zone})
 	}
-	local, err := simulate.ParseContender("prefix_cache", []byte(dayContender), config.Higress)
-	if err != nil {
-		return err
-	}
-	forwarding, _ := l.Forwarding(local)
-	var all []float64
-	for seed := s.seed; seed < s.seed+uint64(s.seeds); seed++ {
-		var servers [2]float64
-		for i, c := range []simulate.Contender{local, forwarding} {
-			r, suffices, err := l.Fewest(&c, func(l *simulate.Layout) (*simulate.Result, error) {
-				return l.Run(load.New(seed), c, seed, func(int) bool { return ctx.Err() == nil })
-			}, func(r *simulate.Result) bool { return r.Served == r.Requests && r.TTFT.P90 <= dayWithin.Seconds() })
-			if err == nil && !suffices {
-				err = fmt.Errorf("%d servers do not suffice", r.Endpoints)
-			}
-			if err != nil {
-				return fmt.Errorf("%s, seed %d: %w", c.Name, seed, err)
-			}
-			servers[i] = float64(r.Endpoints)
-			t.Rows = append(t.Rows, dayRow(c.Name, seed, r))
-			fmt.Println(t.Last(1))
-		}
-		all = append(all, 1-servers[1]/servers[0])
-	}
-	line.Figure("servers_saved", bench.SpreadIfAny(all))
-	return nil
+	return l, load
 }
 
 func dayRow(name string, seed uint64, r *simulate.Result) []string {
