@@ -1,0 +1,48 @@
+package shipped
+
+import (
+	"encoding/json"
+	"maps"
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// TestAccessLogFormats holds that the formats of the access log for Envoy, Istio and Envoy Gateway are the same, and
+// that Higress's has what a replay reads.
+func TestAccessLogFormats(t *testing.T) {
+	want := find[map[string]string](t, parse(t, "envoy-config/access-log.yaml"),
+		"access_log[0].typed_config.log_format.json_format")
+	if want["warmgate"] != "%FILTER_STATE(wasm.warmgate:PLAIN)%" || want["path"] != "%PATH(NQ:PATH)%" {
+		t.Errorf("%q", want)
+	}
+	var istio, higress map[string]string
+	for file, into := range map[string]*map[string]string{
+		"deploy/istio/access-log.yaml": &istio, "deploy/higress/values.yaml": &higress,
+	} {
+		where := "meshConfig.accessLogFormat"
+		if into == &higress {
+			where = "higress-core." + where
+		}
+		if err := json.Unmarshal([]byte(find[string](t, parse(t, file), where)), into); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	if !maps.Equal(istio, want) {
+		t.Errorf("Istio's is %q, want %q", istio, want)
+	}
+	for _, key := range []string{"start_time", "duration", "response_code", "warmgate"} {
+		if higress[key] != want[key] {
+			t.Errorf("Higress's %s is %q, want %q", key, higress[key], want[key])
+		}
+	}
+	for _, doc := range documents(t, harness.ReadT(t, "deploy/envoy-gateway/gateway.yaml")) {
+		if find[string](t, doc, "kind") != "EnvoyProxy" {
+			continue
+		}
+		got := find[map[string]string](t, doc, "spec.telemetry.accessLog.settings[0].format.json")
+		if !maps.Equal(got, want) {
+			t.Errorf("Envoy Gateway's is %q, want %q", got, want)
+		}
+	}
+}
