@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 		bubbletea,
 		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
 		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
-		"internal/vllmsim", "plugin/config", cobra + "/doc",
+		"internal/vllmsim", "lb/region", "plugin/config", cobra + "/doc",
 		"cmd/warmgate/internal/gateways", "internal/live", "internal/live/page", "internal/snapshot",
 	},
 	"cmd/warmgate/internal/gateways": {"internal/snapshot", cobra, yamlV3},

@@ -27,6 +27,7 @@ type choice struct {
 	serving placement.Serving  // who serves it, and what the answer shows
 
 	foresight placement.Foresight // what would become of it, if it is a trial
+	showing   showing             // to those who watch
 
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
@@ -41,6 +42,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.Config, pl.Scope = c, scope
 	pl.Start(&s.plugin.VM.Shared, &s.Request, s.plugin, pl)
 	pl.serving.Of, pl.foresight.Of = &pl.Placement, &pl.Placement
+	pl.showing = showing{of: &pl.foresight, in: s.plugin.VM.Inspector}
 	pl.region = forward.New(&pl.Placement, s.plugin.VM.Regions)
 	pl.decision = decision{of: &pl.Placement, away: &pl.region}
 	return pl
@@ -78,6 +80,7 @@ func (pl *choice) act(r placement.Result) host.Action {
 		case placement.Planned:
 			r = pl.foresight.Foresee(r.At)
 		case placement.Ready:
+			pl.showing.foresee(r.At)
 			r = pl.Submit(r.At)
 		case placement.Asked:
 			if pl.Wait.MayWait() {
@@ -200,6 +203,7 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 func (pl *choice) decided(reason lb.Reason) {
 	pl.count(reason)
 	pl.SetNote(pl.describe() + pl.Wait.Text())
+	pl.showing.decided(reason, pl.region.To)
 }
 
 func (pl *choice) count(reason lb.Reason) {

@@ -39,10 +39,7 @@ func (n *Shown) API() string { return apiNames[n.of.Traits.shapeOr(n.of.Prompt.W
 
 // Model returns the name of the request's model, as far as one was kept, and cut short.
 func (n *Shown) Model() string {
-	name := cmp.Or(n.model, n.of.Metrics.Model)
-	if c := n.of.Prompt.Chain; name == "" && c != nil {
-		name = c.model
-	}
+	name := cmp.Or(n.of.Prompt.Model, n.model, n.of.Metrics.Model, prompt.ModelInPath(n.of.Traits.Path))
 	return strings.ToValidUTF8(name[:min(len(name), maxShownModel)], "")
 }
 
@@ -65,7 +62,7 @@ func (n *Shown) Read(b *Content) {
 func (n *Shown) Trial() state.Request {
 	s, w := n.of, &n.of.Prompt.Work
 	r := state.Request{
-		Call: callNames[s.What], API: n.API(), Model: cmp.Or(n.Model(), prompt.ModelInPath(s.Traits.Path)),
+		Call: callNames[s.What], API: n.API(), Model: n.Model(),
 		Stream: w.Info.Stream, BodyBytes: int64(s.Body.Received), ReadBytes: int64(w.Seen),
 		TextBytes: int64(w.Info.TextBytes), MaxTokens: int64(w.Info.MaxTokens), Unread: n.whyUnread(),
 	}
