@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -92,11 +93,17 @@ func (r *Request) All() [][2]string {
 	}, r.Headers...)
 }
 
-// To returns the request as a call to a gateway that explains it, below the path at which the gateway shows what it
-// knows.
+// To returns the request as a call to a gateway that explains it, at the URL where the gateway shows what it knows; one
+// without a path is that of the documents.
 func (r *Request) To(inspect, token string) (*http.Request, error) {
-	call, err := http.NewRequest(http.MethodPost, strings.TrimSuffix(inspect, "/")+"/explain"+r.Path,
-		bytes.NewReader(r.Body))
+	at, err := url.Parse(inspect)
+	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" || at.RawQuery != "" {
+		return nil, errors.New("want a URL like http://127.0.0.1:10000/warmgate/inspect")
+	}
+	if at.Path = strings.TrimSuffix(at.Path, "/"); at.Path == "" {
+		at.Path = "/warmgate/inspect"
+	}
+	call, err := http.NewRequest(http.MethodPost, at.String()+"/explain"+r.Path, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, err
 	}
