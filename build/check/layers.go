@@ -53,6 +53,7 @@ const (
 	cobra   = "github.com/spf13/cobra"
 	yamlV3  = "go.yaml.in/yaml/v3"
 
+	bubbletea  = "charm.land/bubbletea/v2"
 	jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -61,10 +62,11 @@ const (
 // may import more.
 var mayImport = map[string][]string{
 	"cmd/warmgate": {
-		"cmd/warmgate/internal/explanation", "internal/explain", "internal/snapshot", "internal/state",
-		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
-		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
-		"internal/vllmsim", "plugin/config", cobra + "/doc",
+		"cmd/warmgate/internal/explanation", "cmd/warmgate/internal/gateways", "cmd/warmgate/internal/lint",
+		"cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", "cmd/warmgate/internal/screen",
+		"cmd/warmgate/internal/source", "internal/explain", "internal/live", "internal/live/page", "internal/mooncake",
+		"internal/simulate", "internal/simulate/calibrate", "internal/snapshot", "internal/state", "internal/vllmsim",
+		"lb/region", "plugin/config", bubbletea, cobra, cobra + "/doc",
 	},
 	"cmd/warmgate/internal/gateways":    {"internal/snapshot", cobra, yamlV3},
 	"cmd/warmgate/internal/explanation": {"internal/state", "lb/prompt"},
@@ -74,6 +76,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/warmgate/internal/outcome": {"internal/simulate"},
 	"cmd/warmgate/internal/report":  {"cmd/warmgate/internal/lint", "cmd/warmgate/internal/source"},
+	"cmd/warmgate/internal/screen":  {"internal/live", bubbletea, "github.com/charmbracelet/x/ansi"},
 	"cmd/warmgate/internal/source":  {yamlV3},
 	"internal/simulate": {
 		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
@@ -93,6 +96,7 @@ var mayImport = map[string][]string{
 	"internal/fieldtest":     nil,
 	"internal/jsontext":      nil,
 	"internal/live":          {"internal/snapshot", "internal/state", "lb"},
+	"internal/live/page":     {"internal/live", "internal/state"},
 	"internal/mooncake":      nil,
 	"internal/order":         nil,
 	"internal/recent":        nil,

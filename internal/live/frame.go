@@ -7,7 +7,8 @@ import "github.com/warmgate/warmgate/internal/state"
 // Frame is what is shown of all gateways at one time. Rates are of the time since the frame before, shares and times of
 // the last ten seconds.
 type Frame struct {
-	AtMS     int64     `json:"at_ms"` // since 1970
+	AtMS     int64     `json:"at_ms"`          // since 1970
+	Note     string    `json:"note,omitempty"` // what is to be seen from here on, such as an act of the demo
 	Gateways []Gateway `json:"gateways"`
 }
 
