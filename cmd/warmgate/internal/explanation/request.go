@@ -16,9 +16,10 @@ import (
 
 // Request is a request to a gateway.
 type Request struct {
-	Method, Path, Authority string
-	Headers                 [][2]string // the others, names in lower case
-	Body                    []byte
+	Method, Path string
+	Authority    string      // "" for that of the gateway
+	Headers      [][2]string // the others, names in lower case
+	Body         []byte
 }
 
 // Read reads a request: an HTTP message, or the body alone, of JSON. A path that is given replaces that of the message;
@@ -32,7 +33,7 @@ func Read(text []byte, path string) (*Request, error) {
 		return readMessage(text, path)
 	}
 	r := &Request{
-		Method: http.MethodPost, Path: path, Authority: "localhost", Body: body,
+		Method: http.MethodPost, Path: path, Body: body,
 		Headers: [][2]string{{"content-type", "application/json"}},
 	}
 	if path == "" {
@@ -111,7 +112,9 @@ func (r *Request) To(inspect, token string) (*http.Request, error) {
 		call.Header.Add(h[0], h[1])
 	}
 	call.Header.Set("Authorization", "Bearer "+token)
-	call.Host = r.Authority
+	if r.Authority != "" {
+		call.Host = r.Authority
+	}
 	return call, nil
 }
 
