@@ -44,20 +44,21 @@ function newProblem() {
 function newRegions(app) {
   const { say, number } = app.words;
   const rows = el("tbody");
-  const element = el("table", { class: "regions" }, el("caption", {}, say("regions")), rows);
+  const heads = ["region", "health", "rtt", "forwarded", "served"];
+  const element = el("table", { class: "regions" },
+    el("thead", {}, el("tr", {}, ...heads.map((key) => el("th", { scope: "col" }, say(key))))), rows);
   const views = new Map();
   function newRegion() {
     const name = el("th", { scope: "row" });
-    const cells = ["state", "rtt", "forwarded", "served"].map((key) => el("td", { class: key }));
-    const [state, rtt, forwarded, served] = cells;
+    const [state, rtt, forwarded, served] = ["", "number", "number", "number"].map((key) => el("td", { class: key }));
     return {
-      element: el("tr", {}, name, ...cells),
+      element: el("tr", {}, name, state, rtt, forwarded, served),
       update(region) {
         put(name, region.name);
-        put(state, region.available ? (region.adopted ? say("adopted") : "") : say("unavailable"));
-        put(rtt, say("rtt", { n: number(region.rtt_ms) }));
-        put(forwarded, say("forwarded", { n: number(region.forwarded_per_s, 1) }));
-        put(served, say("served", { n: number(region.served_per_s, 1) }));
+        put(state, region.available ? (region.adopted ? say("adopted") : say("available")) : say("unavailable"));
+        put(rtt, `${number(region.rtt_ms)} ms`);
+        put(forwarded, `→ ${number(region.forwarded_per_s, 1)}`);
+        put(served, `← ${number(region.served_per_s, 1)}`);
         forwarded.classList.toggle("flows", region.forwarded_per_s > 0);
         served.classList.toggle("flows", region.served_per_s > 0);
       },
