@@ -61,10 +61,10 @@ PURE = ./internal/jsontext ./internal/recent ./internal/statname ./internal/wire
 mutate: ## Mutation tests of the pure packages, or of PACKAGES; takes long
 	build/mutate.sh $(or $(PACKAGES),$(PURE))
 
-demo: wasm ## Three policies side by side on simulated servers, in 2 minutes; KEEP=1 leaves it running
+demo: wasm ## Three gateways side by side on simulated servers, in 2 minutes; KEEP=1 leaves it running
 	$(GO) run ./e2e/demo
 
-demo-redis: wasm ## Two gateways before the same servers: what each sees alone, and one view in Redis
+demo-redis: wasm ## The same with two gateways for each: what each sees alone, and one view in Redis
 	$(GO) run ./e2e/demo -redis
 
 bench-overhead: wasm ## CPU, throughput and latency that the plugin adds to Envoy

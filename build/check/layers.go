@@ -18,7 +18,7 @@ const (
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
 // and the same input gives the same output.
 var pure = []string{
-	"internal/enginesim", "internal/simulate",
+	"internal/enginesim", "internal/explain", "internal/simulate",
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery",
 	"plugin/endpoints", "plugin/inspect",
@@ -53,6 +53,7 @@ const (
 	cobra   = "github.com/spf13/cobra"
 	yamlV3  = "go.yaml.in/yaml/v3"
 
+	bubbletea  = "charm.land/bubbletea/v2"
 	jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -61,18 +62,21 @@ const (
 // may import more.
 var mayImport = map[string][]string{
 	"cmd/warmgate": {
-		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
-		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
-		"internal/vllmsim", "plugin/config", cobra + "/doc",
-		"cmd/warmgate/internal/gateways", "internal/live", "internal/live/page", "internal/snapshot",
+		"cmd/warmgate/internal/explanation", "cmd/warmgate/internal/gateways", "cmd/warmgate/internal/lint",
+		"cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", "cmd/warmgate/internal/screen",
+		"cmd/warmgate/internal/source", "internal/explain", "internal/live", "internal/live/page", "internal/mooncake",
+		"internal/simulate", "internal/simulate/calibrate", "internal/snapshot", "internal/state", "internal/vllmsim",
+		"lb/region", "plugin/config", bubbletea, cobra, cobra + "/doc",
 	},
-	"cmd/warmgate/internal/gateways": {"internal/snapshot", cobra, yamlV3},
+	"cmd/warmgate/internal/gateways":    {"internal/snapshot", cobra, yamlV3},
+	"cmd/warmgate/internal/explanation": {"internal/state", "lb/prompt"},
 	"cmd/warmgate/internal/lint": {
 		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
 		jsonschema, jsonschema + "/kind", "golang.org/x/text/language", "golang.org/x/text/message",
 	},
 	"cmd/warmgate/internal/outcome": {"internal/simulate"},
 	"cmd/warmgate/internal/report":  {"cmd/warmgate/internal/lint", "cmd/warmgate/internal/source"},
+	"cmd/warmgate/internal/screen":  {"internal/live", bubbletea, "github.com/charmbracelet/x/ansi"},
 	"cmd/warmgate/internal/source":  {yamlV3},
 	"internal/simulate": {
 		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
@@ -83,7 +87,12 @@ var mayImport = map[string][]string{
 	"internal/simulate/calibrate":  {"internal/enginesim"},
 	"internal/simulate/engine":     {"internal/enginesim"},
 
-	"internal/enginesim":     {xxhash},
+	"internal/enginesim": {xxhash},
+	"internal/explain": {
+		"internal/simulate", "internal/state", "lb", "lb/memstore", "lb/prompt", "plugin/config", "plugin/core",
+		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/stats", "plugin/stores", "plugin/vm",
+		"redisclient",
+	},
 	"internal/fieldtest":     nil,
 	"internal/jsontext":      nil,
 	"internal/live":          {"internal/snapshot", "internal/state", "lb"},
@@ -142,7 +151,8 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"lb", "plugin/apicall", "plugin/config", "plugin/forward", "plugin/host", "plugin/placement",
+		"internal/state", "lb", "plugin/apicall", "plugin/config", "plugin/forward", "plugin/host",
+		"plugin/inspect", "plugin/placement",
 		"plugin/regions", "plugin/request", "plugin/views", "plugin/vm",
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
@@ -174,8 +184,9 @@ var mayImport = map[string][]string{
 		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
 	},
 	"plugin/placement": {
-		"internal/statname", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config",
-		"plugin/engines", "plugin/host", "plugin/learned", "plugin/ratelimit", "plugin/request", "plugin/response",
+		"internal/order", "internal/state", "internal/statname", "lb", "lb/answer", "lb/budget", "lb/memstore",
+		"lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
+		"plugin/learned", "plugin/ratelimit", "plugin/request", "plugin/response",
 		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
@@ -186,7 +197,8 @@ var mayImport = map[string][]string{
 		"plugin/engines", "plugin/host", "plugin/process", "plugin/stats", "plugin/stores", "plugin/views",
 	},
 	"plugin/request": {
-		"internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters", "plugin/config",
+		"internal/state", "internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters",
+		"plugin/config",
 		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
 	},
 	"plugin/response": {

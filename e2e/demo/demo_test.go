@@ -7,119 +7,152 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/overload"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/internal/live"
 )
 
-func result(policy string, p99 time.Duration, failed int) compare.Result {
-	samples := []loadgen.Sample{{Endpoint: "0", TTFT: p99 / 4, Total: p99}}
-	for range failed {
-		samples = append(samples, loadgen.Sample{ID: 5, Error: loadgen.ErrTruncated, Detail: "unexpected EOF"})
+// ended is an act of which the rivals and Warmgate have these results.
+func ended(figures []figure, results ...result) *played {
+	p := &played{act: &act{name: "Act", figures: figures, headline: 1}, results: [contenders]result(results)}
+	for i, name := range [contenders]string{"round_robin", "least_request", "Warmgate"} {
+		p.policies[i].Name = name
 	}
-	return compare.Result{
-		Policy: policy, Samples: samples, Summary: loadgen.Summarize(samples), Queued: 12,
-		Imbalance: 1.5,
+	return p
+}
+
+func at(d time.Duration) result {
+	return result{ttft: loadgen.Quantiles{P50: d / 4, P90: d}, latency: loadgen.Quantiles{P50: d * 2}}
+}
+
+func TestTableShowsPoliciesSideBySide(t *testing.T) {
+	p := ended([]figure{ttft90, latency50}, at(8*time.Second), at(4*time.Second), at(50*time.Millisecond))
+	p.results[1].failed = 3
+	var out strings.Builder
+	if err := p.table().Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"round_robin  least_request  Warmgate", "8.0 s          4.0 s     50 ms", "failed requests",
+		"0              3         0",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
 	}
 }
 
-func TestReportShowsPoliciesSideBySide(t *testing.T) {
-	var out strings.Builder
-	results := []compare.Result{
-		result("round_robin", 8*time.Second, 0), result("least_request", 4*time.Second, 0),
-		result("Warmgate", 2*time.Second, 2),
+func TestSummaryHidesNothing(t *testing.T) {
+	p := ended([]figure{ttft90, inTime("batch"), ttft50}, at(8*time.Second), at(4*time.Second), at(time.Second))
+	p.results[0].good = map[string]float64{"batch": 0.3}
+	p.results[1].good = map[string]float64{"batch": 0.5}
+	p.note = "A note."
+	const want = "Act: time to first token, p90 1.0 s with Warmgate, 8.0 s with round_robin, " +
+		"4.0 s with least_request. A rival is better: batch requests answered in time (50 % with least_request). " +
+		"A note."
+	if got := p.summary(); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
-	report(&out, &onePolicyAfterAnother, results)
-	for _, want := range []string{
-		"round_robin  least_request  Warmgate",
-		"8.0 s          4.0 s     2.0 s",
-		"Warmgate: p99 latency 25 % of round_robin's, 50 % of least_request's.",
-		"Warmgate: request 5 failed: truncated: unexpected EOF",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, out.String())
-		}
-	}
-	if n := strings.Count(out.String(), "truncated"); n != 1 {
-		t.Errorf("a kind of failure is described %d times, want once", n)
+	p.results[2].good = map[string]float64{"batch": 0.504}
+	if got := p.summary(); strings.Contains(got, "rival") {
+		t.Errorf("a rival that is not better: %q", got)
 	}
 }
 
 func TestVerdictCountsEveryFailure(t *testing.T) {
-	ok := &demo{results: []compare.Result{result("a", time.Second, 0)}}
-	if err := ok.verdict(); err != nil {
+	p := ended(nil, result{}, result{}, result{})
+	d := &demo{played: []*played{p}}
+	if err := d.verdict(); err != nil {
 		t.Errorf("a clean demo ends with %v", err)
 	}
-	for name, d := range map[string]*demo{
-		"in a phase":      {results: []compare.Result{result("a", time.Second, 0), result("b", time.Second, 1)}},
-		"during a switch": {results: []compare.Result{result("a", time.Second, 0)}, failed: 1},
-	} {
-		if err := d.verdict(); !errors.Is(err, errFailed) {
-			t.Errorf("a failure %s ends with %v", name, err)
+	d.failed.Add(1)
+	if err := d.verdict(); !errors.Is(err, errFailed) {
+		t.Errorf("a failure during a switch ends with %v", err)
+	}
+	p.results[1].failed = 1
+	if err := (&demo{played: []*played{p}}).verdict(); !errors.Is(err, errFailed) {
+		t.Errorf("a failure in an act ends with %v", err)
+	}
+}
+
+func TestActs(t *testing.T) {
+	for _, show := range []*show{&threeActs, &aloneAndTogether} {
+		for _, a := range show.acts() {
+			if a.headline > len(a.figures) {
+				t.Errorf("%s: %d headlines of %d figures", a.name, a.headline, len(a.figures))
+			}
+			sum := 0
+			for i := range a.servers {
+				sum += a.servers[i].MaxNumSeqs
+			}
+			if sum != overload.Slots {
+				t.Errorf("%s: the servers run %d requests, circuit breakers know %d", a.name, sum, overload.Slots)
+			}
 		}
 	}
 }
 
-func TestTrafficIsTheSameEveryTime(t *testing.T) {
-	show := &onePolicyAfterAnother
-	a, b := show.traffic(), show.traffic()
-	if !reflect.DeepEqual(a, b) {
-		t.Error("two demos play different traffic")
+// TestFrame checks what is shown of what clients saw.
+func TestFrame(t *testing.T) {
+	now := time.Now()
+	c := &column{}
+	for i := range 20 {
+		c.saw(loadgen.Sample{
+			Status: 200, TTFT: time.Duration(i+1) * time.Millisecond, Usage: loadgen.Usage{Prompt: 100, Cached: 50},
+		})
 	}
-	if got := compare.Load(servers(), a); got < show.load-0.1 || got > show.load+0.1 {
-		t.Errorf("the traffic needs %.2f of the capacity, want about %.2f", got, show.load)
+	c.saw(loadgen.Sample{Status: 429})
+	c.ended[0].at = now.Add(-time.Hour)
+	var got live.Cluster
+	c.count(&got, now, 500*time.Millisecond)
+	half := 0.5
+	want := live.Cluster{PerS: 42, RefusedS: 2, Reported: &half, TTFT: &live.Quantiles{N: 19, P50: 11, P90: 19}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
-}
-
-func TestBar(t *testing.T) {
-	for _, tc := range []struct {
-		terminal bool
-		want     string
-	}{
-		{true, "\r\x1b[KWarmgate      [============            ]    2/4  latency p50 40 ms  p99 40 ms  failed 1\n"},
-		{false, "Warmgate      [============            ]    2/4  latency p50 40 ms  p99 40 ms  failed 1\n"},
-	} {
-		var out strings.Builder
-		b := (&screen{out: &out, terminal: tc.terminal}).bar("Warmgate", 4)
-		b.add(&loadgen.Sample{Total: 40 * time.Millisecond})
-		b.add(&loadgen.Sample{Error: loadgen.ErrReset})
-		b.done()
-		if out.String() != tc.want {
-			t.Errorf("terminal %v: %q, want %q", tc.terminal, out.String(), tc.want)
-		}
+	again := live.Cluster{}
+	if c.count(&again, now, time.Second); again.PerS != 0 || again.TTFT.N != 19 {
+		t.Errorf("a moment later: %+v", again)
 	}
 }
 
-func TestDecisionInWords(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		x    decision
-		fits bool
-		want string
-	}{
-		{"least alone", decision{inflight: []int{3, 1, 2}, server: 1, load: "2"}, true, "Server 1 was chosen because " +
-			"it had the least in flight over all 2 workers: 1; with this request it has 2."},
-		{"tie", decision{inflight: []int{1, 1, 2}, server: 1, load: "2"}, true, "it has 2. As few had: 0; ties are " +
-			"broken evenly, because no policy knows the speeds"},
-		{"overtaken", decision{inflight: []int{3, 2, 1}, server: 1, load: "3"}, false, "taken a moment before"},
-		{"all equal explains nothing", decision{inflight: []int{1, 1}, server: 1, load: "2"}, false, ""},
-		{"other load", decision{inflight: []int{1, 5}, server: 0, load: "4"}, false, ""},
-	} {
-		if tc.x.fits() != tc.fits {
-			t.Errorf("%s: fits is %v", tc.name, !tc.fits)
+func frame() *live.Frame {
+	f := &live.Frame{}
+	for _, name := range []string{"round_robin", "least_request", "Warmgate"} {
+		c := live.Cluster{Policy: name, TTFT: &live.Quantiles{P90: 1500}, Classes: []live.Class{{Waiting: 2}}}
+		for i := range 3 {
+			running, waiting := 2., float64(20*i)
+			c.Endpoints = append(c.Endpoints, live.Endpoint{Running: &running, Waiting: &waiting})
 		}
-		if !strings.Contains(tc.x.words(2), tc.want) {
-			t.Errorf("%s: %q, want %q", tc.name, tc.x.words(2), tc.want)
-		}
+		f.Gateways = append(f.Gateways, live.Gateway{Clusters: []live.Cluster{c}})
 	}
+	return f
+}
+
+func TestScreen(t *testing.T) {
 	var out strings.Builder
-	x := decision{inflight: []int{3, 1, 2, 2, 2, 2, 2, 2}, server: 1, host: "127.0.0.1:9", reason: "chosen", load: "2"}
-	x.write(&out, 2)
+	s := &screen{out: &out}
+	s.draw(frame(), 7*time.Second)
+	s.draw(frame(), 8*time.Second)
+	const want = "   7 s  first token, p90:  round_robin 1.5 s, 60 wait  least_request 1.5 s, 60 wait" +
+		"  Warmgate 1.5 s, 60 wait\n"
+	if out.String() != want {
+		t.Errorf("without a terminal: %q, want %q", out.String(), want)
+	}
+	out.Reset()
+	s.terminal = true
+	s.draw(frame(), 7*time.Second)
+	once := out.String()
+	s.draw(frame(), 8*time.Second)
 	for _, want := range []string{
-		"x-warmgate-host: 127.0.0.1:9", "x-warmgate-reason: chosen",
-		"x-warmgate-load: 2", "[1]",
+		"   7 s    round_robin ", "server 1  ##.................... ##", "server 2  ##...................+ ",
+		"queue     ..  ", "TTFT p90  1.5 s  ",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the explanation lacks %q:\n%s", want, out.String())
+		if !strings.Contains(once, want) {
+			t.Errorf("the screen lacks %q:\n%s", want, once)
 		}
+	}
+	if n := strings.Count(once, "\n"); !strings.Contains(out.String(), "\x1b["+string(rune('0'+n))+"A") {
+		t.Errorf("the second frame is not drawn over the %d lines of the first:\n%q", n, out.String())
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/wait"
@@ -24,41 +24,38 @@ type decision struct {
 	load     string // in flight at the chosen server, this request included
 }
 
-// explain shows one decision in words. It plays the beginning of the traffic again and sends requests of its own into
-// it.
-func (d *demo) explain(ctx context.Context, w io.Writer, reqs []loadgen.Request) {
+// explain shows one decision of the last column in words. It plays the act again and sends requests of its own into it.
+func (d *demo) explain(ctx context.Context, a *act) {
+	c := d.columns[contenders-1]
 	background, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		d.stage.Play(background, d.show.policies[len(d.show.policies)-1], reqs, 0, nil)
+		a.play(background, c.stage, contenders-1)
 	}()
 	var chosen *decision
-	err := lab.Try(func() { chosen = d.probe(ctx) })
+	err := lab.Try(func() { chosen = probe(ctx, c.stage) })
 	cancel()
 	<-ended
 	lab.Check(err)
-	chosen.write(w, d.show.gateways*workers)
+	chosen.write(d.screen.out, d.show.gateways*workers)
 }
 
 // probe returns a decision that fits its snapshot: traffic continues between the snapshot and the decision, so the
 // first one may not fit.
-func (d *demo) probe(ctx context.Context) (last *decision) {
+func probe(ctx context.Context, s *compare.Stage) (last *decision) {
 	q := loadgen.Request{Stream: true, MaxTokens: 1}
 	q.Body = lab.Body("Why this server?", &q)
 	for range 20 {
 		lab.Check(wait.For(ctx, 250*time.Millisecond))
-		inflight := d.stage.Inflight()
-		s := d.stage.Client().Do(ctx, &q, time.Now())
-		if !s.OK() {
-			d.failed++
-			lab.Check(errors.New(describe(&s)))
-		}
+		inflight := s.Inflight()
+		sample := s.Client().Do(ctx, &q, time.Now())
+		lab.FailIf(!sample.OK(), "%s", describe(&sample))
 		last = &decision{
-			inflight: inflight, host: s.Header.Get("x-warmgate-host"),
-			reason: s.Header.Get("x-warmgate-reason"), load: s.Header.Get("x-warmgate-load"),
+			inflight: inflight, host: sample.Header.Get("x-warmgate-host"),
+			reason: sample.Header.Get("x-warmgate-reason"), load: sample.Header.Get("x-warmgate-load"),
 		}
-		if last.server = d.stage.ServerAt(last.host); last.server >= 0 && last.fits() {
+		if last.server = s.ServerAt(last.host); last.server >= 0 && last.fits() {
 			return last
 		}
 	}
