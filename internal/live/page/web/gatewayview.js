@@ -10,11 +10,12 @@ export function newGateway(app) {
   const about = el("span", { class: "quiet" });
   const down = el("span", { class: "down" });
   const problems = el("ul", { class: "problems" });
+  const none = el("p", { class: "quiet" }, app.words.say("noCluster"));
   const clusters = el("div");
   const regions = newRegions(app);
   const reasons = newReasons(app);
   const element = el("article", { class: "gateway" },
-    el("h2", {}, name, about, down), problems, regions.element, clusters, reasons.element);
+    el("h2", {}, name, about, down), problems, regions.element, none, clusters, reasons.element);
   const views = new Map();
   const problemViews = new Map();
 
@@ -26,6 +27,7 @@ export function newGateway(app) {
     put(down, gateway.up ? "" : say("down"));
     element.classList.toggle("is-down", !gateway.up);
     each(problems, problemViews, gateway.problems ?? [], (text) => text, newProblem);
+    visible(none, gateway.up && !gateway.clusters?.length);
     const ended = endedBy(gateway.decisions);
     each(clusters, views, (gateway.clusters ?? []).map((cluster) => ({ cluster, ended, scaled, moving })),
       (item) => item.cluster.name, () => newCluster(app));
