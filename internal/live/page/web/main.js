@@ -43,7 +43,11 @@ function build() {
   buildTop();
   buildKey();
   showFacts();
-  draw();
+  if (app.record) {
+    startPlayer();
+  } else {
+    draw();
+  }
 }
 
 function buildTop() {
@@ -65,9 +69,6 @@ function buildTop() {
   top.replaceChildren(el("h1", {}, app.facts.title || "Warmgate"), state, el("span", { class: "gap" }),
     ...(app.record ? [] : [pause]), theme, language);
   setTheme(theme, remembered("theme") || THEMES[0]);
-  if (app.record) {
-    startPlayer();
-  }
   showState();
 }
 
@@ -149,6 +150,7 @@ function draw() {
     gateways.map((gateway) => ({ gateway, scaled, moving })), (item) => item.gateway.name, () => newGateway(app));
   app.views.plots.update(app.history, gateways);
   app.views.decisions.update(app.choices);
+  document.body.dataset.at = app.frame.at_ms; // what is on the page now, for programs that look at it
 }
 
 // take adds a frame to what is known.
