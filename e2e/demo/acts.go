@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -44,7 +46,7 @@ type act struct {
 
 // result is what one contender did in an act.
 type result struct {
-	ttft, latency loadgen.Quantiles
+	ttft, latency loadgen.Quantiles  // of answers; under overload of those in time, and from the first attempt on
 	free          float64            // seconds in which requests queued at a server while another had a free slot
 	cached        float64            // share of the prompts' tokens that servers had in their caches
 	good          map[string]float64 // share of a class that was answered in time
@@ -89,7 +91,7 @@ func chats(load float64, policies [contenders]compare.Policy) *act {
 	c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS = 14, 0.8
 	a := &act{
 		name:    "Unequal servers",
-		about:   "chats of very unequal length, on servers of three speeds that no policy knows",
+		about:   "chats of very unequal length, on servers of three speeds, the slow ones last; no policy knows them",
 		servers: compare.Servers(c, speeds...), policies: policies,
 		figures: []figure{ttft90, waste, ttft50, ttft99, latency50, latency99}, headline: 2,
 	}
@@ -152,7 +154,7 @@ func tooMany() *act {
 		about: "twice as many requests as the servers can answer, of three classes with deadlines; clients that are " +
 			"refused try again",
 		servers: even(enginesim.DefaultTimes()),
-		figures: []figure{inTime("critical"), inTime("interactive"), inTime("batch"), goodput}, headline: 3,
+		figures: []figure{inTime("critical"), inTime("interactive"), inTime("batch"), goodput, ttftInTime}, headline: 3,
 	}
 	for i, name := range [contenders]string{"circuit breakers", "breakers by priority", "Warmgate queue"} {
 		a.policies[i] = named(name, list[i].Policy)
@@ -160,7 +162,7 @@ func tooMany() *act {
 	calls := lab.Must(overload.Calls(7, load, a.servers, span, true))
 	a.play = func(ctx context.Context, s *compare.Stage, who int) result {
 		r := lab.Must(list[who].Play(ctx, s, warm, span-warm, calls))
-		return result{good: r.Good, goodput: r.Goodput, failed: r.Failed}
+		return result{ttft: r.TTFT, good: r.Good, goodput: r.Goodput, failed: r.Failed}
 	}
 	return a
 }
@@ -185,3 +187,13 @@ func failures(samples []loadgen.Sample) (out []string) {
 
 // title is the act in a line.
 func (a *act) title() string { return a.name + ": " + strings.TrimSuffix(a.about, ".") }
+
+// hardware is what the servers are, in words.
+func (a *act) hardware() string {
+	c, speeds := a.servers[0], map[float64]bool{}
+	c.Tuning.Speed = 1
+	for i := range a.servers {
+		speeds[a.servers[i].Tuning.Speed] = true
+	}
+	return fmt.Sprintf("%s; speeds %v", compare.Describe(c), slices.Sorted(maps.Keys(speeds)))
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,10 +18,11 @@ type column struct {
 	name  string // in all acts
 	stage *compare.Stage
 
-	mu     sync.Mutex
-	policy compare.Policy
-	ended  []end // requests of the last ten seconds, oldest first
-	since  int   // of these: ended after the latest frame
+	mu      sync.Mutex
+	policy  compare.Policy
+	ended   []end     // requests of the last ten seconds, oldest first
+	counted time.Time // of the latest frame
+	since   int       // of the ended requests: later than that
 }
 
 // end is the end of a request.
@@ -52,27 +52,36 @@ func (c *column) saw(s loadgen.Sample) {
 	c.since++
 }
 
-// frame is what is to be seen of the column now, some time after the frame before.
-func (c *column) frame(ctx context.Context, now time.Time, after time.Duration) live.Gateway {
+// complete adds to what a gateway tells of itself what only the demo knows: what its servers do, what clients saw, and
+// how the policy is called.
+func (c *column) complete(g *live.Gateway, now time.Time) {
 	cluster := live.Cluster{Name: "llm"}
+	if i := slices.IndexFunc(g.Clusters, func(x live.Cluster) bool { return x.Name == cluster.Name }); i >= 0 {
+		cluster = g.Clusters[i]
+	}
+	told := cluster.Endpoints
+	cluster.Endpoints = nil
 	for _, s := range c.stage.Servers {
 		st := s.State()
+		e := live.Endpoint{Addr: s.Addr(), Health: "healthy", Requests: st.Inflight}
+		if i := slices.IndexFunc(told, func(x live.Endpoint) bool { return x.Addr == e.Addr }); i >= 0 {
+			e = told[i]
+		}
 		running, waiting := float64(st.Running), float64(st.Waiting)
-		cluster.Endpoints = append(cluster.Endpoints, live.Endpoint{
-			Addr: s.Addr(), Health: "healthy", Requests: st.Inflight, Running: &running, Waiting: &waiting,
-			KVCache: &st.KVUsage,
-		})
+		e.Running, e.Waiting, e.KVCache = &running, &waiting, &st.KVUsage
+		cluster.Endpoints = append(cluster.Endpoints, e)
 	}
-	c.count(&cluster, now, after)
-	cluster.Classes = c.queued(ctx)
-	return live.Gateway{Name: c.name, Up: true, Clusters: []live.Cluster{cluster}}
+	c.count(&cluster, now)
+	g.Name, g.Clusters = c.name, []live.Cluster{cluster}
 }
 
 // count fills in what the clients saw.
-func (c *column) count(to *live.Cluster, now time.Time, after time.Duration) {
+func (c *column) count(to *live.Cluster, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	to.Policy = c.policy.Name
+	after := now.Sub(c.counted)
+	c.counted = now
+	to.Policy, to.PerS, to.RefusedS, to.TTFT, to.Expected, to.Reported = c.policy.Name, 0, 0, nil, nil, nil
 	old := slices.IndexFunc(c.ended, func(e end) bool { return now.Sub(e.at) < window })
 	if old < 0 {
 		old = len(c.ended)
@@ -115,20 +124,4 @@ func (c *column) take(ctx context.Context, a *act, who int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.policy, c.ended, c.since = a.policies[who], nil, 0
-}
-
-// queued is what waits in the gateways, by class. With Redis all of them say the same.
-func (c *column) queued(ctx context.Context) (classes []live.Class) {
-	const stat = "warmgate_queue_length;"
-	stats, err := c.stage.Gateway.Stats(ctx, stat)
-	if err != nil {
-		return nil // the gateway is about to stop
-	}
-	for name, n := range stats {
-		if _, class, ok := strings.Cut(name, ";class="); ok {
-			classes = append(classes, live.Class{Name: class, Waiting: int64(n)})
-		}
-	}
-	slices.SortFunc(classes, func(a, b live.Class) int { return strings.Compare(a.Name, b.Name) })
-	return classes
 }

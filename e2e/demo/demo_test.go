@@ -1,15 +1,20 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/overload"
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/internal/live"
+	"github.com/warmgate/warmgate/internal/live/page"
 )
 
 // ended is an act of which the rivals and Warmgate have these results.
@@ -47,9 +52,8 @@ func TestSummaryHidesNothing(t *testing.T) {
 	p.results[0].good = map[string]float64{"batch": 0.3}
 	p.results[1].good = map[string]float64{"batch": 0.5}
 	p.note = "A note."
-	const want = "Act: time to first token, p90 1.0 s with Warmgate, 8.0 s with round_robin, " +
-		"4.0 s with least_request. A rival is better: batch requests answered in time (50 % with least_request). " +
-		"A note."
+	const want = "Act, with Warmgate: time to first token, p90 1.0 s (round_robin 8.0 s, least_request 4.0 s). " +
+		"A rival is better: batch requests answered in time (least_request 50 %). A note."
 	if got := p.summary(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -95,7 +99,7 @@ func TestActs(t *testing.T) {
 // TestFrame checks what is shown of what clients saw.
 func TestFrame(t *testing.T) {
 	now := time.Now()
-	c := &column{}
+	c := &column{counted: now.Add(-500 * time.Millisecond)}
 	for i := range 20 {
 		c.saw(loadgen.Sample{
 			Status: 200, TTFT: time.Duration(i+1) * time.Millisecond, Usage: loadgen.Usage{Prompt: 100, Cached: 50},
@@ -104,14 +108,14 @@ func TestFrame(t *testing.T) {
 	c.saw(loadgen.Sample{Status: 429})
 	c.ended[0].at = now.Add(-time.Hour)
 	var got live.Cluster
-	c.count(&got, now, 500*time.Millisecond)
+	c.count(&got, now)
 	half := 0.5
 	want := live.Cluster{PerS: 42, RefusedS: 2, Reported: &half, TTFT: &live.Quantiles{N: 19, P50: 11, P90: 19}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	again := live.Cluster{}
-	if c.count(&again, now, time.Second); again.PerS != 0 || again.TTFT.N != 19 {
+	if c.count(&again, now.Add(time.Second)); again.PerS != 0 || again.TTFT.N != 19 {
 		t.Errorf("a moment later: %+v", again)
 	}
 }
@@ -154,5 +158,59 @@ func TestScreen(t *testing.T) {
 	}
 	if n := strings.Count(once, "\n"); !strings.Contains(out.String(), "\x1b["+string(rune('0'+n))+"A") {
 		t.Errorf("the second frame is not drawn over the %d lines of the first:\n%q", n, out.String())
+	}
+}
+
+// TestRecord checks that the file to keep needs nothing but itself, and has all frames and the tables as they are shown.
+func TestRecord(t *testing.T) {
+	p := ended([]figure{ttft90, inTime("batch")}, at(8*time.Second), at(4*time.Second), at(time.Second))
+	p.act.servers = threeActs.acts()[0].servers
+	d := &demo{show: threeActs, played: []*played{p}, frames: []live.Frame{*frame(), *frame()}}
+	d.frames[1].Gateways[2].Version = "1.2.3"
+	var out strings.Builder
+	if err := d.record(&out); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	loads := regexp.MustCompile(`(src|href)\s*=\s*"?[a-z]*:?//|url\(["']?[a-z]*:?//`)
+	if found := loads.FindString(text); found != "" {
+		t.Errorf("it loads something: %s", found)
+	}
+	_, part, _ := strings.Cut(text, `id="record">`)
+	part, _, _ = strings.Cut(part, "</script>")
+	var got struct {
+		Facts  page.Facts
+		Frames []live.Frame
+	}
+	if err := json.Unmarshal([]byte(part), &got); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Frames, d.frames) {
+		t.Errorf("the frames are %+v", got.Frames)
+	}
+	if table := got.Facts.Tables[0]; !reflect.DeepEqual(table.Rows, p.table().Rows) ||
+		!reflect.DeepEqual(table.Head, p.table().Head) {
+		t.Errorf("the table is %+v, want %+v", table, p.table())
+	}
+	for _, want := range []string{"1.2.3", harness.DefaultVersion, bench.Machine(), p.summary()} {
+		if !strings.Contains(strings.Join(got.Facts.About, "\n"), want) {
+			t.Errorf("it does not say %q: %q", want, got.Facts.About)
+		}
+	}
+}
+
+func TestBrowser(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{nil, ""},
+		{map[string]string{"DISPLAY": ":0"}, "xdg-open"},
+		{map[string]string{"WAYLAND_DISPLAY": "wayland-0"}, "xdg-open"},
+		{map[string]string{"DISPLAY": ":0", "CI": "true"}, ""},
+	} {
+		if got := browser("linux", func(name string) string { return c.env[name] }); got != c.want {
+			t.Errorf("with %v %q opens the page, want %q", c.env, got, c.want)
+		}
 	}
 }

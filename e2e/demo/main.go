@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,6 +29,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/internal/live"
+	"github.com/warmgate/warmgate/internal/live/page"
 )
 
 // workers of each gateway.
@@ -65,10 +67,11 @@ var (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	d := &demo{show: threeActs, screen: newScreen(os.Stdout), keep: os.Getenv("KEEP") == "1"}
+	show := threeActs
 	if len(os.Args) == 2 && os.Args[1] == "-redis" {
-		d.show = aloneAndTogether
+		show = aloneAndTogether
 	}
+	d := newDemo(show, os.Stdout, os.Getenv("KEEP") == "1")
 	err := lab.Try(func() { d.run(ctx) })
 	stop()
 	if err != nil {
@@ -85,8 +88,18 @@ type demo struct {
 	columns []*column
 	played  []*played
 	failed  atomic.Int64            // requests that failed between the acts
-	playing atomic.Pointer[playing] // nil between acts
-	frames  []live.Frame            // of all that was played; of the watch's goroutine
+	playing atomic.Pointer[playing] // nil before the first act
+	drawing atomic.Bool             // the act is played now
+	page    *page.Server
+
+	mu     sync.Mutex
+	frames []live.Frame // all that were shown
+}
+
+func newDemo(s show, out *os.File, keep bool) *demo {
+	d := &demo{show: s, screen: newScreen(out), keep: keep}
+	d.page = page.New(d.facts(), "")
+	return d
 }
 
 // errFailed is the error of a request that failed, which the demo must not hide.
@@ -96,7 +109,7 @@ func (d *demo) run(ctx context.Context) {
 	began := time.Now()
 	acts := d.show.acts()
 	d.open(ctx, acts[0])
-	stop := d.watch(ctx)
+	stopPage, stopFrames := d.serve(ctx), d.watch(ctx)
 	lab.Each(func() {
 		for i, a := range acts {
 			d.play(ctx, a, i)
@@ -109,9 +122,10 @@ func (d *demo) run(ctx context.Context) {
 			d.screen.line("- %s", p.summary())
 		}
 		d.screen.line("\nAll of this took %.0f s.", time.Since(began).Seconds())
+		d.keepRecord()
 		d.stay(ctx)
 		lab.Check(d.verdict())
-	}, stop, func() {
+	}, stopFrames, stopPage, func() {
 		for _, c := range d.columns {
 			lab.Check(c.stage.Close())
 		}
@@ -159,13 +173,14 @@ func (d *demo) play(ctx context.Context, a *act, i int) {
 		gateways = append(gateways, c.stage.Gateways...)
 	}
 	d.playing.Store(&playing{a, time.Now()})
+	d.drawing.Store(true)
 	var err error
 	p.cpu = lab.Must(bench.Use(gateways, func() {
 		err = lab.Try(func() {
 			lab.All(contenders, func(k int) { p.results[k] = a.play(ctx, d.columns[k].stage, k) })
 		})
 	}))
-	d.playing.Store(nil)
+	d.drawing.Store(false)
 	lab.Check(ctx.Err(), err)
 	d.played = append(d.played, p)
 	d.screen.line("")
