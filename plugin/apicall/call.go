@@ -112,6 +112,9 @@ func (c *Call) find(below string) {
 		rest, ok := strings.CutPrefix(below, "/"+k.Name)
 		if ok && (rest == "" || k.Nested && rest[0] == '/') {
 			c.kind, c.below = k, rest
+			if _, query, ok := strings.Cut(c.in.Value(":path"), "?"); ok && rest != "" {
+				c.below += "?" + query
+			}
 		}
 	}
 }
@@ -145,7 +148,7 @@ func isIdentity(encoding string) bool {
 	return encoding == "" || strings.EqualFold(encoding, "identity")
 }
 
-// Below returns what follows the path of a nested kind of call, such as "/v1/models".
+// Below returns what follows the path of a nested kind of call, with the query, such as "/v1/models?limit=20".
 func (c *Call) Below() string { return c.below }
 
 // Query returns the value of a parameter in the query of the request's path, "" if it has none.

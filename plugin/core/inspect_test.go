@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,4 +99,69 @@ func TestStrangersSeeNothing(t *testing.T) {
 			t.Errorf("%s %s: answered %s", c.method, c.path, r.Body)
 		}
 	}
+}
+
+// Decisions of both workers are shown while somebody watches, with what they cost where; and again when they are over.
+func TestDecisionsAreShown(t *testing.T) {
+	d := startFake(t, 2, 3, inspectConfig)
+	d.client(0, streamtest.Request{}).Finish()
+	if s := d.inspect(1, ""); len(s.Decisions) != 0 {
+		t.Errorf("a decision before anybody watched is shown: %+v", s.Decisions)
+	}
+	var held []*fakeStream
+	for worker := range 2 {
+		held = append(held, d.client(worker, streamtest.Request{}))
+		d.advance(10 * time.Millisecond)
+	}
+	d.advance(200 * time.Millisecond)
+	s := d.inspect(0, "")
+	if len(s.Decisions) != 2 || s.Lost != 0 {
+		t.Fatalf("%+v are shown, %d lost", s.Decisions, s.Lost)
+	}
+	for i, x := range s.Decisions {
+		if x.Cluster != fakeCluster || x.Policy != "global_least_request" || x.Reason != "chosen" || x.Ended ||
+			x.Endpoint != d.Addr(held[i].Upstream()) || len(x.Candidates) != 3 || x.Others != 0 {
+			t.Errorf("%+v is shown", x)
+		}
+		c, last := x.Candidates[0], x.Candidates[2]
+		if c.Requests != 0 || c.Cost > last.Cost || c.Cost != c.Base+c.Load+c.Over-c.Credit {
+			t.Errorf("%+v is the cheapest", c)
+		}
+	}
+	if n := s.Decisions[1].Candidates[2].Requests; n != 1 || s.Decisions[0].Candidates[2].Requests != 0 {
+		t.Errorf("the second request found %d at the busiest", n)
+	}
+	d.advance(time.Second)
+	held[0].Finish()
+	d.advance(200 * time.Millisecond)
+	later := d.inspect(1, "?since="+strconv.FormatInt(s.AtMS+500, 10))
+	if len(later.Decisions) != 1 || later.Decisions[0].ID != s.Decisions[0].ID {
+		t.Fatalf("since then, %+v", later.Decisions)
+	}
+	if x := later.Decisions[0]; !x.Ended || x.Result != "served" || x.TookMS < 1000 {
+		t.Errorf("the end of a request is shown as %+v", x)
+	}
+	held[1].Finish()
+}
+
+// A call to explain is answered with what would become of its request, of which nothing is counted.
+func TestExplainIsAnswered(t *testing.T) {
+	d := startFake(t, 1, 2, inspectConfig)
+	busy := d.client(0, streamtest.Request{})
+	call := d.client(0, streamtest.Request{
+		Path: inspectPath + "/explain/v1/chat/completions", Headers: authorization("Bearer " + apiToken),
+		Frames: []string{`{"model":"m","messages":[]}`},
+	})
+	var e state.Explanation
+	r := call.Result()
+	if err := json.Unmarshal([]byte(r.Body), &e); r.Status != 200 || err != nil || call.Upstream() >= 0 {
+		t.Fatalf("answered %d %s: %v", r.Status, r.Body, err)
+	}
+	if x := e.Decisions[0]; x.Reason != "chosen" || x.Endpoint != d.Addr(1-busy.Upstream()) || len(x.Candidates) != 2 {
+		t.Errorf("%+v is what would become of it", e)
+	}
+	if n := d.apiCalls("explain", "ok"); n != 1 || d.metrics.decisions()["chosen"] != 1 {
+		t.Errorf("%d calls, decisions %v", n, d.metrics.decisions())
+	}
+	busy.Finish()
 }

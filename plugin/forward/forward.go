@@ -150,7 +150,7 @@ func (f *Forwarding) ForwardBack() Leaving {
 // mayLeave reports whether the request may be forwarded.
 func (f *Forwarding) mayLeave() bool {
 	pl := f.pl
-	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !pl.Wait.Stays && f.To == "" &&
+	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !pl.Trial && !pl.Wait.Stays && f.To == "" &&
 		pl.Phase < placement.PhaseLeased
 }
 

@@ -5,9 +5,6 @@ import (
 	"github.com/warmgate/warmgate/plugin/apicall"
 )
 
-// Explain answers a call with what would become of its request.
-func Explain(call *apicall.Call, e *state.Explanation) { call.Reply(200, "ok", explanationText(e)) }
-
 func explanationText(e *state.Explanation) string {
 	var o apicall.Object
 	o.Int("format", int64(e.Format))

@@ -8,7 +8,6 @@ import (
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/metrics"
-	"github.com/warmgate/warmgate/plugin/apicall"
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/process"
 )
@@ -54,6 +53,7 @@ func (in *Inspector) gather(now time.Duration) {
 				in.count(now, f, cl)
 			} else {
 				f.add(cl, loads, waits)
+				in.hear(f, loads)
 			}
 			closed()
 		})
@@ -128,7 +128,9 @@ func (in *Inspector) answer(now time.Duration, since int64) string {
 	}
 	s.VMs, _ = in.stores.Local.Owners(now)
 	s.Region, s.Regions = in.regionsNow(now)
-	return stateText(&s, in.shown.clusters, apicall.List(0, nil))
+	var decisions string
+	decisions, s.Lost = in.Decisions.toldSince(now, since)
+	return stateText(&s, in.shown.clusters, decisions)
 }
 
 // regionsNow returns the name of this region, of several the first, and what is known of the others.
@@ -148,4 +150,29 @@ func (in *Inspector) regionsNow(now time.Duration) (name string, list []state.Re
 		}
 	})
 	return name, list
+}
+
+// hear keeps what is in flight in Redis, for the decisions until the next look.
+func (in *Inspector) hear(f *facts, loads []lb.Load) {
+	heard := make(map[string]lb.Load, len(loads))
+	for i, l := range loads {
+		heard[f.endpoints[i].Addr] = l
+	}
+	if in.heard == nil || len(in.heard) >= maxClusters {
+		in.heard = map[string]map[string]lb.Load{}
+	}
+	in.heard[f.name] = heard
+}
+
+// Heard returns what was in flight in Redis at the candidates of a plan, at the latest look; nil if that is not known.
+func (in *Inspector) Heard(p *lb.Plan) []lb.Load {
+	heard := in.heard[p.Scope]
+	if heard == nil {
+		return nil
+	}
+	loads := make([]lb.Load, len(p.Candidates))
+	for i := range loads {
+		loads[i] = heard[p.Candidates[i].Addr]
+	}
+	return loads
 }

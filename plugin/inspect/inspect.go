@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/state"
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/apicall"
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -18,14 +20,16 @@ import (
 // Inspector is the part of a VM that shows what the gateway knows.
 type Inspector struct {
 	*host.Env
-	core     Core
-	clusters clusters.Known
-	stores   *stores.Stores
-	regions  *regions.Regions
-	wakeAt   func(now, at time.Duration)
-	version  string
-	watch    watch
-	toldAt   time.Duration // when the other VMs were told of clusters last
+	Decisions *Decisions
+	core      Core
+	clusters  clusters.Known
+	stores    *stores.Stores
+	regions   *regions.Regions
+	wakeAt    func(now, at time.Duration)
+	version   string
+	watch     watch
+	heard     map[string]map[string]lb.Load // what was in flight in Redis, by clusters and endpoints
+	toldAt    time.Duration                 // when the other VMs were told of clusters last
 
 	shown   shown         // the latest answer
 	waiting []func()      // calls that wait for the next one
@@ -59,10 +63,12 @@ func New(
 	e *host.Env, core Core, known clusters.Known, s *stores.Stores, r *regions.Regions,
 	wakeAt func(now, at time.Duration), version string,
 ) *Inspector {
-	return &Inspector{
+	in := &Inspector{
 		Env: e, core: core, clusters: known, stores: s, regions: r, wakeAt: wakeAt, version: version,
 		watch: watch{kv: e.GW.KV(), owner: s.Owner, slot: -1},
 	}
+	in.Decisions = &Decisions{env: e, watch: &in.watch}
+	return in
 }
 
 var kinds = []apicall.Kind{
@@ -114,12 +120,19 @@ func (in *Inspector) state(call *apicall.Call) {
 	}
 }
 
+// Explain answers a call with what would become of its request.
+func (in *Inspector) Explain(call *apicall.Call, e *state.Explanation) {
+	e.Version = in.version
+	call.Reply(200, "ok", explanationText(e))
+}
+
 // Tick has the VM tell the others what it knows while somebody watches, and answers calls that were put off.
 func (in *Inspector) Tick(now time.Duration) {
 	if !in.core.IsInspected() {
 		return
 	}
 	in.watch.tick(now)
+	in.Decisions.tell(now)
 	if in.watch.isOn(now) && now-in.toldAt >= stores.HeartbeatPeriod {
 		in.toldAt = now
 		in.tell(now)

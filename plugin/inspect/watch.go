@@ -33,6 +33,9 @@ const (
 // isOn reports whether somebody watches.
 func (w *watch) isOn(now time.Duration) bool { return now < w.until }
 
+// seenAt returns when somebody looked last.
+func (w *watch) seenAt() time.Duration { return w.until - watchedFor }
+
 // begin notes that somebody looks now. A swap that is lost is not tried again: another VM has written, and the next
 // call comes soon.
 func (w *watch) begin(now time.Duration) {

@@ -25,7 +25,8 @@ type Record struct {
 }
 
 // Record returns what is known of the request.
-func (pl *Placement) Record() Record {
+func (s *Serving) Record() Record {
+	pl := s.Of
 	c, u, r := pl.Config, &pl.Prompt, &pl.Lease.Reservation
 	out := Record{
 		Policy: c.Policy, Model: u.Model, Bytes: u.Work.Info.TextBytes, Session: pl.SessionID(),

@@ -19,11 +19,16 @@ func (pl *Placement) reserve() Result {
 	now := l.Now()
 	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() {
 		now = v.ReadClock()
-		pl.Wait.usesQueue()
+		if !pl.Trial {
+			pl.Wait.usesQueue()
+		}
 		if why := pl.Wait.prepare(now); why != lb.ReasonChosen {
 			pl.Enter(PhaseUncounted)
 			return Result{Step: Refused, Why: why}
 		}
+	}
+	if pl.Trial {
+		return Result{Step: Planned, At: now}
 	}
 	pl.Enter(PhaseReserving)
 	l.open(pl.Cluster)

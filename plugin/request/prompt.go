@@ -61,13 +61,14 @@ func (u *Prompt) chainPrompt(b *Content) {
 	skipped := first.Skipped(now)
 	chainer.Expect(skipped, mediaBytes)
 	blocks, length := chainer.Chain(b.Text, &b.parts, of.Scope, of.Gateway.Route(), tenant)
-	changed := first.Observe(chainer.First())
+	changed := !of.Trial && first.Observe(chainer.First())
 	if n, bytes, sizes := chainer.Media(); n > 0 && bytesPerToken > 0 {
 		u.Work.media = learned.Media{Count: n, Tokens: float64(bytes) / bytesPerToken, Sizes: slices.Clone(sizes)}
 	}
 	if !b.ended {
-		of.env.Stats.Count(statname.With(stats.Unread, "cause", b.unread), 1)
-		blocks = nil
+		if blocks = nil; !of.Trial {
+			of.env.Stats.Count(statname.With(stats.Unread, "cause", b.unread), 1)
+		}
 	}
 	if of.Config.Prefix.TenantHeader != "" { // requests without the header are one tenant's
 		chainer.Claim(blocks, tenant)
@@ -85,7 +86,7 @@ func (u *Prompt) EstimateWork(r *lb.Request, size int, ended bool) {
 	w := &u.Work
 	w.Model.Cluster, w.Model.Guess, w.Open = of.Scope, clusters.GuessOf(of.Config), !ended
 	w.typical = of.prompts.Models.Typical(w.Model, w.Info.MaxTokens)
-	w.Sampled = of.Cluster.Samples.Take(w.Info.MaxTokens)
+	w.Sampled = !of.Trial && of.Cluster.Samples.Take(w.Info.MaxTokens)
 	if p := u.Chain; p != nil {
 		r.Blocks, r.PromptBytes, r.BypassCache = p.Blocks, p.Length+w.Unseen(size), p.Uncached
 	}
