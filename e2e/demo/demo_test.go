@@ -161,7 +161,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestRecord checks that the file to keep needs nothing but itself, and has all frames and the tables as they are shown.
+// TestRecord checks that the file to keep needs nothing but itself, and has all frames and the tables as shown.
 func TestRecord(t *testing.T) {
 	p := ended([]figure{ttft90, inTime("batch")}, at(8*time.Second), at(4*time.Second), at(time.Second))
 	p.act.servers = threeActs.acts()[0].servers
