@@ -29,7 +29,7 @@ const (
 // contenders is how many get the same requests side by side. The last one is Warmgate, the others are its rivals.
 const contenders = 3
 
-// span is how long the requests of an act arrive.
+// span is how long the requests of an act arrive, in a whole demo.
 const span = 26 * time.Second
 
 // act is one kind of traffic, and what each contender does with it.
@@ -86,7 +86,7 @@ func even(t enginesim.Times) []vllmsim.Config {
 var speeds = []float64{1.6, 1.6, 1.6, 1.6, 1, 1, 1, 1, 0.6, 0.6, 0.6, 0.6}
 
 // chats are heavy-tailed chats on servers of unequal speed.
-func chats(load float64, policies [contenders]compare.Policy) *act {
+func chats(load float64, span time.Duration, policies [contenders]compare.Policy) *act {
 	c := server()
 	c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS = 14, 0.8
 	a := &act{
@@ -108,7 +108,7 @@ func chats(load float64, policies [contenders]compare.Policy) *act {
 }
 
 // conversations come back with all that was said before.
-func conversations() *act {
+func conversations(span time.Duration) *act {
 	const turns, question, answer, prompts, prompt, perSecond = 5, 150, 30, 4, 600, 6.5
 	a := &act{
 		name: "Conversations",
@@ -146,8 +146,9 @@ func conversations() *act {
 }
 
 // tooMany are twice as many requests as the servers can answer.
-func tooMany() *act {
-	const load, warm = 2, 3 * time.Second
+func tooMany(span time.Duration) *act {
+	const load = 2
+	warm := span / 8
 	list := [contenders]overload.Contender{overload.Breakers(), overload.PriorityBreakers(), overload.Pending()}
 	a := &act{
 		name: "Overload",

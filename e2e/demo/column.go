@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,11 +14,13 @@ import (
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/internal/live"
+	"github.com/warmgate/warmgate/internal/snapshot"
 )
 
 // column is a contender: gateways, and servers behind them, that are its own.
 type column struct {
 	name  string // in all acts
+	token string // for what the plugin shows
 	stage *compare.Stage
 
 	mu      sync.Mutex
@@ -23,6 +28,26 @@ type column struct {
 	ended   []end     // requests of the last ten seconds, oldest first
 	counted time.Time // of the latest frame
 	since   int       // of the ended requests: later than that
+}
+
+// inspectPath is where the plugin shows what it knows.
+const inspectPath = "/warmgate/inspect"
+
+// shown is the policy that also shows what it knows, to those who have the token.
+func (c *column) shown(p compare.Policy) compare.Policy {
+	p.Plugin = strings.Replace(p.Plugin, `"lb_config":{`, fmt.Sprintf(`"lb_config":{"inspect":{"path":%q,"token":%q},`,
+		inspectPath, c.token), 1)
+	return p
+}
+
+// source is where the first gateway of the column can be asked.
+func (c *column) source() snapshot.Source {
+	g := c.stage.Gateway
+	s := snapshot.Source{Name: c.name, Admin: "unix:" + filepath.Join(g.Dir(), "admin.sock")}
+	if c.policy.Plugin != "" {
+		s.Inspect, s.Token = g.URL()+inspectPath, c.token
+	}
+	return s
 }
 
 // end is the end of a request.
@@ -120,7 +145,7 @@ func (c *column) take(ctx context.Context, a *act, who int) {
 	for i, s := range c.stage.Servers {
 		lab.Check(s.SetTuning(a.servers[i].Tuning))
 	}
-	lab.Check(c.stage.Switch(ctx, a.policies[who]))
+	lab.Check(c.stage.Switch(ctx, c.shown(a.policies[who])))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.policy, c.ended, c.since = a.policies[who], nil, 0

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -12,9 +15,11 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/overload"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/internal/live"
 	"github.com/warmgate/warmgate/internal/live/page"
+	"github.com/warmgate/warmgate/internal/state"
 )
 
 // ended is an act of which the rivals and Warmgate have these results.
@@ -81,7 +86,7 @@ func TestVerdictCountsEveryFailure(t *testing.T) {
 
 func TestActs(t *testing.T) {
 	for _, show := range []*show{&threeActs, &aloneAndTogether} {
-		for _, a := range show.acts() {
+		for _, a := range show.acts(time.Second) {
 			if a.headline > len(a.figures) {
 				t.Errorf("%s: %d headlines of %d figures", a.name, a.headline, len(a.figures))
 			}
@@ -164,7 +169,7 @@ func TestScreen(t *testing.T) {
 // TestRecord checks that the file to keep needs nothing but itself, and has all frames and the tables as shown.
 func TestRecord(t *testing.T) {
 	p := ended([]figure{ttft90, inTime("batch")}, at(8*time.Second), at(4*time.Second), at(time.Second))
-	p.act.servers = threeActs.acts()[0].servers
+	p.act.servers = threeActs.acts(time.Second)[0].servers
 	d := &demo{show: threeActs, played: []*played{p}, frames: []live.Frame{*frame(), *frame()}}
 	d.frames[1].Gateways[2].Version = "1.2.3"
 	var out strings.Builder
@@ -212,5 +217,63 @@ func TestBrowser(t *testing.T) {
 		if got := browser("linux", func(name string) string { return c.env[name] }); got != c.want {
 			t.Errorf("with %v %q opens the page, want %q", c.env, got, c.want)
 		}
+	}
+}
+
+func TestTellingDecision(t *testing.T) {
+	decision := func(id, rule string, credit float64) state.Decision {
+		return state.Decision{
+			ID: id, Rule: rule, Endpoint: "b", Used: &state.Usage{},
+			Candidates: []state.Candidate{{Addr: "b", Credit: credit}, {Addr: "a", Credit: 99}},
+		}
+	}
+	f := frame()
+	f.Gateways[2].Decisions = []state.Decision{
+		decision("1", "cost", 0.3), decision("2", "tie", 5), decision("3", "cost", 2), decision("4", "cost", 1),
+	}
+	if got := telling([]live.Frame{*frame(), *f}); got == nil || got.ID != "3" {
+		t.Errorf("got %+v", got)
+	}
+	if got := telling([]live.Frame{*frame()}); got != nil {
+		t.Errorf("of nothing: %+v", got)
+	}
+}
+
+// TestDemo plays a short demo with real gateways: nothing fails, and what is shown is complete.
+func TestDemo(t *testing.T) {
+	harness.LongT(t)
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDemo(threeActs, out)
+	d.file = filepath.Join(t.TempDir(), "demo.html")
+	if err := lab.Try(func() { d.run(context.Background(), 4*time.Second) }); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"Act 3.", "The cheapest was chosen.", "- Overload, with Warmgate queue: ", d.file,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the screen lacks %q:\n%s", want, text)
+		}
+	}
+	policies, classes := map[string]bool{}, 0
+	for _, f := range d.frames {
+		for i, g := range f.Gateways {
+			c := &g.Clusters[0]
+			policies[c.Policy] = true
+			classes = max(classes, len(c.Classes))
+			if g.Name != threeActs.columns[i] || !g.Up || len(g.Problems) > 0 || len(c.Endpoints) != serverCount {
+				t.Errorf("%d: gateway %+v", f.AtMS, g)
+			}
+		}
+	}
+	if len(policies) != 8 || classes != 3 {
+		t.Errorf("the frames have the policies %v and %d classes", policies, classes)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -13,9 +12,9 @@ import (
 // every is the time between two frames.
 const every = 500 * time.Millisecond
 
-// playing is the act that is played, or was last, and since when.
+// playing says what is played, or was last, and since when.
 type playing struct {
-	*act
+	note  string
 	began time.Time
 }
 
@@ -24,8 +23,7 @@ type playing struct {
 func (d *demo) watch(ctx context.Context) (stop func()) {
 	var sources []snapshot.Source
 	for _, c := range d.columns {
-		admin := "unix:" + filepath.Join(c.stage.Gateway.Dir(), "admin.sock")
-		sources = append(sources, snapshot.Source{Name: c.name, Admin: admin})
+		sources = append(sources, c.source())
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var ended sync.WaitGroup
@@ -48,7 +46,7 @@ func (d *demo) frame(f live.Frame) {
 	}
 	p := d.playing.Load()
 	if p != nil {
-		f.Note = p.title()
+		f.Note = p.note
 	}
 	d.keepFrame(f)
 	if err := d.page.Show(f); err != nil {

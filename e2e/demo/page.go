@@ -63,11 +63,10 @@ const recordName = "build/out/demo.html"
 
 // keepRecord writes all that was shown to a file, with the tables and what was compared.
 func (d *demo) keepRecord() {
-	name := filepath.Join(lab.Must(harness.Root()), recordName)
-	lab.Check(os.MkdirAll(filepath.Dir(name), 0o755))
-	f := lab.Must(os.Create(name))
+	lab.Check(os.MkdirAll(filepath.Dir(d.file), 0o755))
+	f := lab.Must(os.Create(d.file))
 	lab.Check(errors.Join(d.record(f), f.Close()))
-	d.screen.line("\n%s has all of this to keep: it plays in any browser.", recordName)
+	d.screen.line("\n%s has all of this to keep: it plays in any browser.", d.file)
 }
 
 func (d *demo) record(w io.Writer) error {
