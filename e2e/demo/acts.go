@@ -118,7 +118,7 @@ func conversations(span time.Duration) *act {
 			Speed: 1, PrefillOverheadMS: 5, PrefillTokenMS: 0.3, DecodeStepMS: 9.5, DecodeSeqMS: 0.5,
 		}),
 		policies: [contenders]compare.Policy{
-			compare.LeastRequest, compare.RingHash(scripted.SessionHeader),
+			compare.LeastRequest, compare.BoundedRingHash(scripted.SessionHeader),
 			named("Warmgate prefix_cache", compare.PrefixCache),
 		},
 		figures: []figure{ttft90, fromCache, ttft50, ttft99, latency50, latency99}, headline: 2,

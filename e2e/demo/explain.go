@@ -51,13 +51,13 @@ func (d *demo) explain() {
 		} else if i >= most {
 			continue
 		}
-		t.Add(name, strconv.FormatInt(c.Requests, 10), number(c.Base+c.Load), number(c.Over), number(c.Credit),
-			number(c.Cost))
+		inFlight, load := strconv.FormatInt(c.Requests, 10), number(c.Base+c.Load)
+		t.Add(name, inFlight, load, number(c.Over), number(c.Credit), number(c.Cost))
 	}
 	d.screen.line("\nOne decision of %s, explained. The page shows all of them, on a click.\n", told.Policy)
 	lab.Check(t.Write(d.screen.out))
-	d.screen.line("\nThe cheapest was chosen. Its server then found %d of the prompt's %d tokens in its cache, and the "+
-		"first token came after %d ms.", told.Used.Cached, told.Used.Prompt, told.TTFTMS)
+	d.screen.line("\nThe cheapest was chosen. Its server then found %d of the prompt's %d tokens in its cache, and "+
+		"the first token came after %d ms.", told.Used.Cached, told.Used.Prompt, told.TTFTMS)
 }
 
 // number renders a term of a cost.
