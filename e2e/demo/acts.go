@@ -20,7 +20,7 @@ import (
 )
 
 // Each contender has so many servers, which run so many requests at once and queue the rest. Together they have the
-// slots that the circuit breakers of [overload.Breakers] know.
+// slots that the circuit breakers of [overload.PriorityBreakers] know.
 const (
 	serverCount = 12
 	slots       = overload.Slots / serverCount
@@ -149,15 +149,18 @@ func conversations(span time.Duration) *act {
 func tooMany(span time.Duration) *act {
 	const load = 2
 	warm := span / 8
-	list := [contenders]overload.Contender{overload.Breakers(), overload.PriorityBreakers(), overload.Pending()}
+	list := [contenders]overload.Contender{
+		overload.PriorityBreakers(1, overload.Slots), overload.PriorityBreakers(2, overload.Slots/6),
+		overload.Pending(),
+	}
 	a := &act{
 		name: "Overload",
 		about: "twice as many requests as the servers can answer, of three classes with deadlines; clients that are " +
-			"refused try again",
+			"refused try again, and Envoy's circuit breakers know two priorities",
 		servers: even(enginesim.DefaultTimes()),
 		figures: []figure{inTime("critical"), inTime("interactive"), inTime("batch"), goodput, ttftInTime}, headline: 3,
 	}
-	for i, name := range [contenders]string{"circuit breakers", "breakers by priority", "Warmgate queue"} {
+	for i, name := range [contenders]string{"breakers, 1 in HIGH", "breakers, 2 in HIGH", "Warmgate queue"} {
 		a.policies[i] = named(name, list[i].Policy)
 	}
 	calls := lab.Must(overload.Calls(7, load, a.servers, span, true))
