@@ -19,7 +19,7 @@ envoy: ## Leave an Envoy as build/out/envoy, for those who have none: the pinned
 
 # The packages of e2e/ whose tests run one gateway after another. Each Envoy compiles the plugin for seconds, so they
 # take as long as all other tests together.
-GATEWAYS = admission|among|batch|bench|chaos|fault|layouts|order|realengine|regions|reload|routes|security|sessions
+GATEWAYS = admission|among|batch|bench|chaos|explain|fault|layouts|live|order|realengine|regions|reload|routes|security|sessions
 
 # The packages whose tests do less with -short: those that ask for it, and those with random tests, of which rapid runs
 # a tenth.
@@ -47,6 +47,7 @@ e2e: wasm ## Run what make test has in short in full, and the tests of whole gat
 	cd build/image && $(GO) test $(LIMIT) -run Envoy ./...
 	cd e2e/openapi && $(GO) test $(LIMIT) ./...
 	cd e2e/compose && $(GO) test $(LIMIT) ./...
+	cd e2e/page && $(GO) test $(LIMIT) ./...
 
 check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes nothing
 	build/check.sh
@@ -61,10 +62,10 @@ PURE = ./internal/jsontext ./internal/recent ./internal/statname ./internal/wire
 mutate: ## Mutation tests of the pure packages, or of PACKAGES; takes long
 	build/mutate.sh $(or $(PACKAGES),$(PURE))
 
-demo: wasm ## Three policies side by side on simulated servers, in 2 minutes; KEEP=1 leaves it running
+demo: wasm ## Three gateways side by side on simulated servers, in 2 minutes; KEEP=1 leaves it running
 	$(GO) run ./e2e/demo
 
-demo-redis: wasm ## Two gateways before the same servers: what each sees alone, and one view in Redis
+demo-redis: wasm ## The same with two gateways for each: what each sees alone, and one view in Redis
 	$(GO) run ./e2e/demo -redis
 
 bench-overhead: wasm ## CPU, throughput and latency that the plugin adds to Envoy

@@ -25,6 +25,7 @@ type Request struct {
 	BypassCache  bool           // the engine computes the whole prompt, whatever is in its KV cache
 	Session      uint64         // digest of the key of its session, 0 for none
 	Idle         bool           // it computes nothing, or nothing here: see [prompt.Call]
+	Trial        bool           // it is only asked where it would go: the policy learns nothing of it
 	ModelID      uint64         // digest of the model's name and the path, 0 if it is not known
 	ModelName    uint64         // that of the name alone: see [models.Name]
 	Length       int64          // of the prompt and the wanted answer, in bytes, 0 if unknown; for [models.Facts]

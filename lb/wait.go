@@ -19,6 +19,12 @@ var (
 	ErrWaitOver = errors.New("lb: the wait is over")
 )
 
+// LacksRoom reports whether a store's error says that there is no room for a request, which another place may have.
+func LacksRoom(err error) bool {
+	return errors.Is(err, ErrFull) || errors.Is(err, ErrQueueFull) || errors.Is(err, ErrEvicted) ||
+		errors.Is(err, ErrHopeless)
+}
+
 // PollPeriod is how often a store is polled while requests of its owner wait: what it was granted without being told it
 // learns that much later.
 const PollPeriod = 25 * time.Millisecond

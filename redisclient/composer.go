@@ -53,7 +53,7 @@ func (co *composer) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 	}
 	size := 512 + (8+fieldBytes+2*4)*min(len(x.Blocks), maxBlocks) + 2*len(p.Home.Order)
 	b := r.script.command(make([]byte, 0, size), 4, r.args)
-	b = appendArg(co.at.appendReserveKeys(b, l.key), co.at.keys.pagesKey(x.IndexMemory.Remote))
+	b = appendArg(co.at.appendReserveKeys(b, l.key), co.at.keys.PagesKey(x.IndexMemory.Remote))
 	b = appendID(b, r.id)
 	params := appendAdded(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
 	b = appendArg(b, co.pages.appendPrefix(params, now, x))

@@ -33,10 +33,10 @@ func IndexBlocks(bytes int) int { return prefixindex.Blocks(pageCount(bytes)) }
 // pageCount returns how many pages an index of so many bytes has. prefixindex.MinPages is the least.
 func pageCount(bytes int) int { return max(bytes/pageBytes, prefixindex.MinPages) }
 
-// pagesKey returns the key of the scope's pages, for an index of so many bytes. The number of pages is part of the key,
+// PagesKey returns the key of the scope's pages, for an index of so many bytes. The number of pages is part of the key,
 // because it decides in which page a block is: while gateways change from one size to another, each size has its own
 // pages.
-func (k *Keys) pagesKey(bytes int) string {
+func (k *Keys) PagesKey(bytes int) string {
 	return k.Pages + strconv.FormatInt(int64(pageCount(bytes)), 36)
 }
 

@@ -14,7 +14,7 @@ func (at *place) recordPrompt(now time.Duration, p *lb.Plan, addr string) {
 		return
 	}
 	b := scriptRecord.command(nil, 1, 3)
-	b = appendArg(b, at.keys.pagesKey(p.Prefix.IndexMemory.Remote))
+	b = appendArg(b, at.keys.PagesKey(p.Prefix.IndexMemory.Remote))
 	b = appendArg(b, wire.Writer(nil).Uint32(lb.EndpointTag(addr)))
 	b = appendChain(b, &p.Prefix)
 	b = appendInt(b, min(p.Prefix.TTL, lb.MaxTTL).Milliseconds())
@@ -28,7 +28,7 @@ func (at *place) forgetPrompt(now time.Duration, p *lb.Plan, addr string, n int)
 		return
 	}
 	b := scriptForget.command(nil, 1, 3)
-	b = appendArg(b, at.keys.pagesKey(p.Prefix.IndexMemory.Remote))
+	b = appendArg(b, at.keys.PagesKey(p.Prefix.IndexMemory.Remote))
 	b = appendArg(b, wire.Writer(nil).Uint32(lb.EndpointTag(addr)))
 	b = appendChain(b, &p.Prefix)
 	b = appendInt(b, int64(max(0, n)+1))

@@ -230,3 +230,12 @@ func queueStats(head []byte) (stats lb.QueueStats) {
 	}
 	return stats
 }
+
+// ParseWaiting returns how many requests wait in the queue of a scope. Of the value of [Keys.Queue] the beginning is
+// enough: its first hundred bytes.
+func ParseWaiting(table, queue []byte) int {
+	if len(table) < tableHead || !bytes.HasPrefix(queue, table[:8]) { // else it belongs to an earlier epoch
+		return 0
+	}
+	return queueStats(queue).Waiting
+}

@@ -18,9 +18,10 @@ const (
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
 // and the same input gives the same output.
 var pure = []string{
-	"internal/enginesim", "internal/simulate",
+	"internal/enginesim", "internal/explain", "internal/simulate",
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
-	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
+	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery",
+	"plugin/endpoints", "plugin/inspect",
 	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned",
 	"plugin/placement", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request", "plugin/response",
 	"plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters", "redisclient",
@@ -32,7 +33,8 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
-	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/forward", "plugin/gauges",
+	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/forward",
+	"plugin/gauges", "plugin/inspect",
 	"plugin/host", "plugin/learned", "plugin/placement", "plugin/regions", "plugin/request",
 	"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters",
 }
@@ -51,6 +53,7 @@ const (
 	cobra   = "github.com/spf13/cobra"
 	yamlV3  = "go.yaml.in/yaml/v3"
 
+	bubbletea  = "charm.land/bubbletea/v2"
 	jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -59,32 +62,49 @@ const (
 // may import more.
 var mayImport = map[string][]string{
 	"cmd/warmgate": {
-		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
-		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
-		"internal/vllmsim", "plugin/config", cobra + "/doc",
+		"cmd/warmgate/internal/explanation", "cmd/warmgate/internal/gateways", "cmd/warmgate/internal/lint",
+		"cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", "cmd/warmgate/internal/screen",
+		"cmd/warmgate/internal/source", "internal/accesslog", "internal/explain", "internal/live", "internal/live/page",
+		"internal/mooncake", "internal/simulate", "internal/simulate/calibrate", "internal/snapshot", "internal/state",
+		"internal/vllmsim", "lb/region", "plugin/config", bubbletea, cobra, cobra + "/doc",
 	},
+	"cmd/warmgate/internal/gateways":    {"internal/snapshot", cobra, yamlV3},
+	"cmd/warmgate/internal/explanation": {"internal/state", "lb/prompt"},
 	"cmd/warmgate/internal/lint": {
 		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
 		jsonschema, jsonschema + "/kind", "golang.org/x/text/language", "golang.org/x/text/message",
 	},
 	"cmd/warmgate/internal/outcome": {"internal/simulate"},
 	"cmd/warmgate/internal/report":  {"cmd/warmgate/internal/lint", "cmd/warmgate/internal/source"},
+	"cmd/warmgate/internal/screen":  {"internal/live", bubbletea, "github.com/charmbracelet/x/ansi"},
 	"cmd/warmgate/internal/source":  {yamlV3},
 	"internal/simulate": {
-		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
-		"lb/memstore", "lb/prompt", "lb/push", "metrics", "plugin/clusters", "plugin/config", "plugin/learned",
-		"plugin/process", "plugin/stores",
+		"internal/accesslog", "internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer",
+		"lb/engines", "lb/memstore", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/clusters", "plugin/config",
+		"plugin/learned", "plugin/process", "plugin/stores",
 	},
 	"internal/vllmsim/vllmsimtest": {"internal/vllmsim"},
-	"internal/simulate/calibrate":  {"internal/enginesim"},
-	"internal/simulate/engine":     {"internal/enginesim"},
+	"internal/simulate/calibrate": {
+		"internal/accesslog", "internal/enginesim", "internal/simulate", "internal/simulate/engine",
+	},
+	"internal/simulate/engine": {"internal/enginesim"},
 
-	"internal/enginesim":     {xxhash},
+	"internal/accesslog": {"lb/prompt"},
+	"internal/enginesim": {xxhash},
+	"internal/explain": {
+		"internal/simulate", "internal/state", "lb", "lb/memstore", "lb/prompt", "plugin/config", "plugin/core",
+		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/stats", "plugin/stores", "plugin/vm",
+		"redisclient",
+	},
 	"internal/fieldtest":     nil,
 	"internal/jsontext":      nil,
+	"internal/live":          {"internal/snapshot", "internal/state", "lb"},
+	"internal/live/page":     {"internal/live", "internal/state"},
 	"internal/mooncake":      nil,
 	"internal/order":         nil,
 	"internal/recent":        nil,
+	"internal/snapshot":      {"internal/state", "internal/statname", "lb/setting", "plugin/config", "redisclient"},
+	"internal/state":         nil,
 	"internal/statname":      nil,
 	"internal/vllmsim":       {"internal/enginesim", xxhash, "github.com/tidwall/gjson"},
 	"internal/wire":          nil,
@@ -119,9 +139,10 @@ var mayImport = map[string][]string{
 		"plugin/process", "plugin/stats", "plugin/vm", "redisclient",
 	},
 	"plugin/admission": {
-		"internal/statname", "internal/wire", "lb", "lb/budget", "lb/policy", "plugin/config", "plugin/endpoints",
-		"plugin/host", "plugin/process", "plugin/stats", xxhash,
+		"internal/wire", "lb", "lb/budget", "lb/policy", "plugin/apicall", "plugin/config", "plugin/endpoints",
+		"plugin/host", "plugin/process", xxhash,
 	},
+	"plugin/apicall": {"internal/statname", "plugin/config", "plugin/host", "plugin/stats"},
 	"plugin/clusters": {
 		"internal/order", "internal/recent", "internal/wire", "lb", "lb/cache", "lb/engines", "lb/health",
 		"lb/memstore", "lb/models", "lb/policy", "lb/push", "plugin/admission", "plugin/config", "plugin/endpoints",
@@ -133,7 +154,8 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"lb", "plugin/admission", "plugin/config", "plugin/forward", "plugin/host", "plugin/placement",
+		"internal/state", "lb", "plugin/apicall", "plugin/config", "plugin/forward", "plugin/host",
+		"plugin/inspect", "plugin/placement",
 		"plugin/regions", "plugin/request", "plugin/views", "plugin/vm",
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
@@ -156,12 +178,18 @@ var mayImport = map[string][]string{
 	"plugin/host": {
 		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/stats", "redisclient",
 	},
+	"plugin/inspect": {
+		"internal/order", "internal/state", "internal/wire", "lb", "lb/engines", "lb/region", "metrics",
+		"plugin/apicall", "plugin/clusters", "plugin/config", "plugin/discovery", "plugin/host", "plugin/process",
+		"plugin/regions", "plugin/stores",
+	},
 	"plugin/learned": {
 		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
 	},
 	"plugin/placement": {
-		"internal/statname", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config",
-		"plugin/engines", "plugin/host", "plugin/learned", "plugin/ratelimit", "plugin/request", "plugin/response",
+		"internal/order", "internal/state", "internal/statname", "lb", "lb/answer", "lb/budget", "lb/memstore",
+		"lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
+		"plugin/learned", "plugin/ratelimit", "plugin/request", "plugin/response",
 		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
@@ -172,7 +200,8 @@ var mayImport = map[string][]string{
 		"plugin/engines", "plugin/host", "plugin/process", "plugin/stats", "plugin/stores", "plugin/views",
 	},
 	"plugin/request": {
-		"internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters", "plugin/config",
+		"internal/state", "internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters",
+		"plugin/config",
 		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
 	},
 	"plugin/response": {
@@ -190,8 +219,9 @@ var mayImport = map[string][]string{
 	},
 	"plugin/vm": {
 		"internal/statname", "internal/wire", "lb", "plugin/admission", "plugin/clusters", "plugin/config",
-		"plugin/endpoints", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/placement", "plugin/process",
-		"plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
+		"plugin/endpoints", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/inspect", "plugin/placement",
+		"plugin/process", "plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views",
+		"plugin/waiters", xxhash,
 	},
 	"plugin/waiters": {
 		"internal/order", "internal/wire", "lb", "plugin/clusters", "plugin/config", "plugin/host", "plugin/learned",
@@ -207,7 +237,8 @@ var mayImport = map[string][]string{
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
-	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
+	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery",
+	"plugin/endpoints", "plugin/inspect",
 	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/placement", "plugin/process",
 	"plugin/regions", "plugin/request", "plugin/response", "plugin/stores", "plugin/views", "plugin/vm",
 	"plugin/waiters", "redisclient",

@@ -1,6 +1,6 @@
 module github.com/warmgate/warmgate/build/image
 
-go 1.24.0
+go 1.24.2
 
 require (
 	github.com/google/go-containerregistry v0.20.7
@@ -28,8 +28,8 @@ require (
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.0 // indirect
 	github.com/vbatts/tar-split v0.12.2 // indirect
-	golang.org/x/sync v0.18.0 // indirect
-	golang.org/x/sys v0.38.0 // indirect
+	golang.org/x/sync v0.19.0 // indirect
+	golang.org/x/sys v0.40.0 // indirect
 )
 
 replace github.com/warmgate/warmgate => ../..

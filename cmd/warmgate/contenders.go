@@ -7,42 +7,60 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/warmgate/warmgate/cmd/warmgate/internal/lint"
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
 	"github.com/warmgate/warmgate/internal/simulate"
-	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // contenders returns what the flags name.
 func (s *simulation) contenders(stdin io.Reader) (all []simulate.Contender, err error) {
+	named, err := s.named(stdin)
+	if err != nil {
+		return nil, err
+	}
+	if named, err = vary(named, s.keys); err != nil {
+		return nil, err
+	}
+	var faults []error
+	for i := range named {
+		c, err := named[i].parse()
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", named[i].flag, err))
+		}
+		all = append(all, c)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return all, s.checkClasses(all)
+}
+
+// named returns what the flags name, as it is written.
+func (s *simulation) named(stdin io.Reader) (all []written, err error) {
 	policies := s.policies
 	if len(policies)+len(s.configs) == 0 {
+		if len(s.where.regions) > 0 {
+			s.where.forward = true
+			return []written{regional}, nil
+		}
 		policies = usualPolicies
 	}
 	count := map[string]int{}
 	for _, p := range policies {
-		name, keys, hasKeys := strings.Cut(p, "=")
-		c, err := simulate.Contender{}, error(nil)
-		if hasKeys {
-			count[name]++
-			c, err = ofKeys(name, keys, count[name])
-		} else if c, err = simulate.OfPolicy(name); err != nil {
-			err = fmt.Errorf("%w; of the gateway's own there are %s", err, strings.Join(simulate.Natives(), ", "))
-		}
+		w, err := ofPolicy(p, count)
 		if err != nil {
-			return nil, fmt.Errorf("--policy %s: %w", name, err)
+			return nil, err
 		}
-		all = append(all, c)
+		all = append(all, w)
 	}
 	for _, file := range s.configs {
 		before := len(all)
 		var faults []error // of the files, where it is a folder
 		err := source.Read(file, stdin, func(f *source.File, _ bool) {
-			c, err := ofFile(f)
+			w, err := ofFile(f)
 			if err != nil {
 				faults = append(faults, fmt.Errorf("--config %s: %w", f.Name, err))
 			}
-			all = append(all, c)
+			all = append(all, w)
 		})
 		if err := errors.Join(append(faults, err)...); err != nil {
 			return nil, err
@@ -51,39 +69,44 @@ func (s *simulation) contenders(stdin io.Reader) (all []simulate.Contender, err 
 			return nil, fmt.Errorf("--config %s: no file in this folder mentions the plugin", file)
 		}
 	}
-	return all, s.checkClasses(all)
+	return all, nil
 }
 
-// ofKeys returns the contender of NAME={...} with lb_config. Its name has a number, and repeats no key, which may be
-// a password.
-func ofKeys(name, keys string, number int) (simulate.Contender, error) {
-	if slices.Contains(simulate.Natives(), name) {
-		return simulate.Contender{}, errors.New("a policy of the gateway's own has no keys")
-	}
-	text := fmt.Appendf(nil, `{"lb_policy":%q,"lb_config":%s}`, name, keys)
-	return simulate.ParseContender(fmt.Sprintf("%s #%d", name, number), text, config.Higress)
+// regional is what is played in regions unless something is named.
+var regional = written{
+	name: "prefix_cache", flag: "--region",
+	raw: []byte(`{"lb_policy":"prefix_cache","lb_config":{"push":"pending","queue":{"max_wait":"10s"}}}`),
 }
 
-// ofFile returns the contender of the configuration in a file, which may be of any kind that validate reads.
-func ofFile(f *source.File) (simulate.Contender, error) {
-	result := lint.File(f, lint.Auto, true)
-	for _, found := range result.Findings {
-		if !found.Warning {
-			at := f.Position(found.At)
-			return simulate.Contender{}, fmt.Errorf("%d:%d: %s", at.Line, at.Column, problem(found))
+// ofPolicy returns what NAME or NAME={...} with lb_config stands for. The name of the latter has a number, by how many
+// there are of that name, and repeats no key, which may be a password.
+func ofPolicy(text string, count map[string]int) (w written, err error) {
+	name, keys, hasKeys := strings.Cut(text, "=")
+	w = written{name: name, flag: "--policy " + name, native: slices.Contains(simulate.Natives(), name)}
+	switch {
+	case hasKeys && w.native:
+		return w, fmt.Errorf("%s: a policy of the gateway's own has no keys", w.flag)
+	case hasKeys:
+		count[name]++
+		w.name = fmt.Sprintf("%s #%d", name, count[name])
+		w.raw = fmt.Appendf(nil, `{"lb_policy":%q,"lb_config":%s}`, name, keys)
+	case !w.native:
+		if _, err := simulate.OfPolicy(name); err != nil {
+			return w, fmt.Errorf("%s: %w; of the gateway's own there are %s", w.flag, err,
+				strings.Join(simulate.Natives(), ", "))
 		}
+		w.raw = fmt.Appendf(nil, `{"lb_policy":%q}`, name)
 	}
-	if n := len(result.Checked); n != 1 {
-		return simulate.Contender{}, fmt.Errorf("has %d configurations of the plugin, want one", n)
-	}
-	return simulate.ParseContender(f.Name, result.Checked[0].Text, result.Checked[0].Host)
+	return w, nil
 }
 
-func problem(f lint.Finding) string {
-	if f.Path == "" {
-		return f.Text
+// ofFile returns the configuration in a file, which may be of any kind that validate reads.
+func ofFile(f *source.File) (written, error) {
+	c, err := configIn(f)
+	if err != nil {
+		return written{}, err
 	}
-	return f.Path + ": " + f.Text
+	return written{name: f.Name, flag: "--config " + f.Name, raw: c.Text, gateway: c.Host}, nil
 }
 
 // checkClasses refuses a class of the load that none of the queues has: it would wait as another one.

@@ -1,5 +1,5 @@
 // Command warmgate is for those who run gateways with Warmgate: it checks configurations before a gateway gets them,
-// simulates which of them serves a load best, and serves simulated model servers.
+// simulates which of them serves a load best, shows what gateways do, and serves simulated model servers.
 package main
 
 import (
@@ -24,9 +24,6 @@ type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
-
-// errFound ends a command that has printed what it found.
-var errFound = errors.New("problems were found")
 
 // run does what the arguments say, and returns the exit status.
 func run(args []string, s streams) int {
@@ -58,11 +55,12 @@ func newRoot() *cobra.Command {
 		Use:   "warmgate",
 		Short: "Work with Warmgate, which balances the load of LLM servers inside gateways",
 		Long: `Warmgate balances the load of LLM servers inside Envoy, Istio, Envoy Gateway and Higress. This program is for those
-who run such gateways. It changes nothing, and needs neither a gateway nor a network.`,
+who run such gateways. It changes nothing.`,
 		Version:       thisBuild().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newValidate(), newSimulate(), newCalibrate(), newEngine(), newVersion(), newMan())
+	root.AddCommand(newValidate(), newExplain(), newSimulate(), newCalibrate(), newEngine(), newSnapshot(), newTop(),
+		newUI(), newVersion(), newMan())
 	return root
 }

@@ -148,7 +148,9 @@ func TestManualAndCompletion(t *testing.T) {
 	if status, _, errs := play("", "man", dir); status != 0 {
 		t.Fatal(errs)
 	}
-	for _, page := range []string{"", "-validate", "-simulate", "-calibrate", "-engine", "-version", "-man"} {
+	for _, page := range []string{
+		"", "-validate", "-simulate", "-calibrate", "-engine", "-snapshot", "-top", "-version", "-man",
+	} {
 		text, err := os.ReadFile(filepath.Join(dir, "warmgate"+page+".1"))
 		if err != nil || !bytes.Contains(text, []byte(".TH")) {
 			t.Errorf("%s: %v", page, err)

@@ -17,9 +17,7 @@ type progress struct {
 }
 
 // begin names what is done next.
-func (p *progress) begin(policy string, endpoints int) {
-	p.what, p.shown = fmt.Sprintf("%s, %d endpoints", policy, endpoints), 0
-}
+func (p *progress) begin(what string) { p.what, p.shown = what, 0 }
 
 // at shows how many of the run are done. It has the run go on.
 func (p *progress) at(done int) bool {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,18 +99,4 @@ func (v *validation) run(command *cobra.Command, args []string) error {
 func isFolder(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.IsDir()
-}
-
-// inColor reports whether what is printed is read on a terminal that is not told to be without color; see
-// https://no-color.org.
-func inColor(out io.Writer) bool { return os.Getenv("NO_COLOR") == "" && isTerminal(out) }
-
-// isTerminal reports whether what is printed is read on a terminal that knows more than lines.
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

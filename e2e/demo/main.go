@@ -1,95 +1,87 @@
-// Command demo shows Warmgate at work, on this machine alone: a real Envoy with two workers in front of eight simulated
-// vLLM servers of unequal speed, and heavy-tailed chat traffic. While the gateway runs, its configuration is switched
-// from Envoy's round_robin to Envoy's least_request to Warmgate; each gets the same requests at the same times.
+// Command demo shows Warmgate beside its rivals, on this machine alone: three gateways, each a real Envoy with two
+// workers in front of six simulated vLLM servers of its own, get the same requests at the same times. It plays three
+// acts: chats on unequal servers, conversations, and more than the servers can answer. Between them new policies are
+// pushed while requests go on.
 //
-// With -redis it shows two gateways before the same servers instead: what each sees alone against one view in Redis.
+// With -redis it plays one act, in which each contender has two gateways: what each sees alone, and one view in Redis.
 //
 // It exits with status 1 if a request failed. With KEEP=1 in the environment it stays up until Ctrl-C.
 package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	randv2 "math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/overload"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
-	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/e2e/wait"
+	"github.com/warmgate/warmgate/internal/live"
+	"github.com/warmgate/warmgate/internal/live/page"
 )
 
-const (
-	workers = 2
-	span    = 16 * time.Second
-)
-
-// speeds of the servers: three generations of hardware. No policy knows them.
-var speeds = []float64{2, 2, 1, 1, 1, 1, 0.5, 0.5}
+// workers of each gateway.
+const workers = 2
 
 // show is what a demo compares.
 type show struct {
 	command  string // that it is started with
-	gateways int
-	load     float64 // of the servers' capacity
-	policies []compare.Policy
-	title    string // of the table
-	lesson   string // what to see in it; "" for nothing
+	gateways int    // of each contender
+	columns  [contenders]string
+	acts     func(span time.Duration) []*act // whose requests arrive for so long
 }
 
 var (
-	onePolicyAfterAnother = show{
-		command: "make demo", gateways: 1, load: 0.75, policies: []compare.Policy{
-			compare.RoundRobin,
-			compare.LeastRequest, compare.Warmgate,
+	threeActs = show{
+		command: "make demo", gateways: 1, columns: [contenders]string{"Envoy A", "Envoy B", "Warmgate"},
+		acts: func(span time.Duration) []*act {
+			a := chats(0.75, span, [contenders]compare.Policy{
+				compare.RoundRobin, compare.LeastRequest, compare.Warmgate,
+			})
+			a.note = "Envoy's least_request with selection_method FULL_SCAN does as well as Warmgate in front of one " +
+				"gateway's servers; in front of several, see make demo-redis."
+			return []*act{a, conversations(span), tooMany(span)}
 		},
-		title: "one Envoy process, three configurations",
 	}
 	aloneAndTogether = show{
-		command: "make demo-redis", gateways: 2, load: 0.85, policies: []compare.Policy{
-			compare.LeastRequest,
-			compare.Warmgate, compare.Shared,
+		command: "make demo-redis", gateways: 2,
+		columns: [contenders]string{"Envoys", "Warmgate, each alone", "Warmgate, one view"},
+		acts: func(span time.Duration) []*act {
+			return []*act{chats(0.85, span, [contenders]compare.Policy{
+				compare.FullScan, named("Warmgate alone", compare.Warmgate),
+				named("Warmgate with Redis", compare.Shared),
+			})}
 		},
-		title: "two Envoys before the same servers, three configurations",
-		lesson: "The first two count what their own gateway has sent, so that each is blind to half of the " +
-			"load. With Redis\n" +
-			"every worker of both gateways chooses and counts in one view, in one atomic step.",
 	}
 )
 
-// server is what the simulated servers have in common: two sequences at once, 180 tokens a second when it is full.
-func server() vllmsim.Config {
-	c := vllmsim.DefaultConfig()
-	c.MaxNumSeqs, c.MaxQueued = 2, -1
-	c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS = 10, 0.5
-	return c
-}
-
-func servers() []vllmsim.Config { return compare.Servers(server(), speeds...) }
-
-func (s *show) traffic() []loadgen.Request {
-	w := loadgen.Workload{
-		Seed: 7, Stream: true,
-		Prompt: loadgen.LogNormal{Median: 120, Sigma: 1, Min: 8, Max: 2000},
-		Output: loadgen.LogNormal{Median: 30, Sigma: 1, Min: 2, Max: 200},
-	}
-	return lab.Must(compare.AtLoad(w, servers(), s.load, span))
-}
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	d := &demo{show: onePolicyAfterAnother, screen: newScreen(os.Stdout), keep: os.Getenv("KEEP") == "1"}
+	show := threeActs
 	if len(os.Args) == 2 && os.Args[1] == "-redis" {
-		d.show = aloneAndTogether
+		show = aloneAndTogether
 	}
-	err := lab.Try(func() { d.run(ctx) })
+	d := newDemo(show, os.Stdout)
+	d.keep = os.Getenv("KEEP") == "1"
+	err := lab.Try(func() {
+		d.file = filepath.Join(lab.Must(harness.Root()), recordName)
+		d.run(ctx, span)
+	})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -101,132 +93,174 @@ func main() {
 type demo struct {
 	show    show
 	screen  *screen
-	keep    bool
-	stage   *compare.Stage
-	results []compare.Result
-	failed  int // requests that failed outside the measured phases
+	keep    bool   // everything up until Ctrl-C
+	file    string // that has all of it in the end
+	columns []*column
+	played  []*played
+	failed  atomic.Int64            // requests that failed between the acts
+	playing atomic.Pointer[playing] // nil before the first act
+	drawing atomic.Bool             // the act is played now
+	page    *page.Server
+
+	mu     sync.Mutex
+	frames []live.Frame // all that were shown
+}
+
+func newDemo(s show, out *os.File) *demo {
+	d := &demo{show: s, screen: newScreen(out)}
+	d.page = page.New(d.facts(), "")
+	return d
 }
 
 // errFailed is the error of a request that failed, which the demo must not hide.
-var errFailed = errors.New("requests failed; see the table")
+var errFailed = errors.New("requests failed; see the tables")
 
-func (d *demo) run(ctx context.Context) {
+func (d *demo) run(ctx context.Context, span time.Duration) {
 	began := time.Now()
-	d.prepare(ctx)
-	reqs, redis := d.show.traffic(), d.redis(ctx)
-	d.stage = lab.Must(compare.NewStage(ctx, compare.Options{
-		Gateways: d.show.gateways, Workers: workers, Servers: servers(),
-		Redis: redis, First: d.show.policies[0],
-	}))
+	acts := d.show.acts(span)
+	d.open(ctx, acts[0])
+	stopPage, stopFrames := d.serve(ctx), d.watch(ctx)
 	lab.Each(func() {
-		d.introduce(reqs)
-		d.phases(ctx, reqs)
-		report(os.Stdout, &d.show, d.results)
-		d.explain(ctx, os.Stdout, reqs)
-		fmt.Printf("\nAll of this took %.0f s.\n", time.Since(began).Seconds())
+		for i, a := range acts {
+			d.play(ctx, a, i)
+		}
+		d.explain()
+		d.sumUp(ctx)
+		d.screen.line("\nAll of this took %.0f s.", time.Since(began).Seconds())
+		d.keepRecord()
 		d.stay(ctx)
 		lab.Check(d.verdict())
-	}, func() { lab.Check(d.stage.Close()) })
+	}, stopFrames, stopPage, func() {
+		for _, c := range d.columns {
+			lab.Check(c.stage.Close())
+		}
+	})
 }
 
-// prepare fetches Envoy and builds the plugin. Both are quick when they have been done before.
-func (d *demo) prepare(ctx context.Context) {
+// open fetches Envoy, builds the plugin, which is quick when it has been done before, and starts everything for the
+// first act.
+func (d *demo) open(ctx context.Context, first *act) {
 	d.screen.line("Fetching Envoy (about 30 MB the first time) …")
 	d.screen.line("  %s", lab.Must(harness.Envoy(ctx, "")))
 	d.screen.line("Building the plugin …")
 	d.screen.line("  %s", lab.Must(harness.Wasm(ctx, harness.HostEnvoy)))
-	d.screen.line("Starting Envoy with %d workers and %d simulated vLLM servers …", workers, len(speeds))
-}
-
-// redis starts a Redis server if the show needs one, and returns its address.
-func (d *demo) redis(ctx context.Context) (addr string) {
-	if d.show.gateways == 1 {
-		return ""
+	redis := ""
+	if d.show.gateways > 1 {
+		d.screen.line("Starting Redis (fetched the first time) …")
+		redis = lab.Must(redisserver.Start(ctx, redisserver.Options{})).Addr()
+		d.screen.line("  %s", redis)
 	}
-	d.screen.line("Starting Redis for %d gateways (fetched the first time) …", d.show.gateways)
-	s := lab.Must(redisserver.Start(ctx, redisserver.Options{}))
-	d.screen.line("  %s", s.Addr())
-	return s.Addr()
-}
-
-func (d *demo) introduce(reqs []loadgen.Request) {
-	longest, tokens := 0, 0
-	for i := range reqs {
-		longest = max(longest, reqs[i].MaxTokens)
-		tokens += reqs[i].MaxTokens
-	}
-	for _, g := range d.stage.Gateways {
-		d.screen.line("  gateway %s (pid %d)", g.URL(), g.PID())
-	}
-	d.screen.line("  servers of speed %v, each runs 2 requests at once and queues the rest", speeds)
-	d.screen.line("Traffic: %d streamed chats in %.0f s, %.0f %% of the servers' capacity, answers of %d tokens on "+
-		"average, the longest %d.",
-		len(reqs), reqs[len(reqs)-1].Due.Seconds(), 100*compare.Load(servers(), reqs), tokens/len(reqs), longest)
-	d.screen.line("Every policy gets the same requests at the same times. Envoy is not restarted between them.")
-	d.screen.line("")
-}
-
-// phases plays the traffic under each policy.
-func (d *demo) phases(ctx context.Context, reqs []loadgen.Request) {
-	for i, p := range d.show.policies {
-		if i > 0 {
-			d.change(ctx, d.show.policies[i-1], p)
-		}
-		bar := d.screen.bar(p.Name, len(reqs))
-		r := d.stage.Play(ctx, p, reqs, 0, func(s loadgen.Sample) { bar.add(&s) })
-		bar.done()
-		lab.Check(ctx.Err())
-		d.results = append(d.results, r)
-	}
-}
-
-// change pushes the policy next in place of before while a trickle of requests continues, to show that no request fails
-// for the switch.
-func (d *demo) change(ctx context.Context, before, next compare.Policy) {
-	const rate, seed = 50, 11
-	trickle := audit.NewTraffic(d.stage.Client(), rate, seed, func(r *rand.Rand, id int) loadgen.Request {
-		q := loadgen.Request{ID: id, MaxTokens: 1}
-		q.Body = lab.Body(loadgen.Text(r, 10), &q)
-		return q
+	d.screen.line("Starting for each of %d contenders %d Envoy(s) of %d workers and %d simulated vLLM servers …",
+		contenders, d.show.gateways, workers, serverCount)
+	d.columns = make([]*column, contenders)
+	lab.All(contenders, func(i int) {
+		c := &column{name: d.show.columns[i], token: rand.Text(), policy: first.policies[i]}
+		c.stage = lab.Must(compare.NewStage(ctx, compare.Options{
+			Gateways: d.show.gateways, Workers: workers, Servers: first.servers, Redis: redis, First: c.shown(c.policy),
+			Seen: c.saw, Edit: harness.OfFile("envoy.yaml", overload.Prepare),
+		}))
+		d.columns[i] = c
 	})
-	trickle.Start(context.WithoutCancel(ctx)) // requests under way are completed, not cut off
-	began := time.Now()
-	err := d.stage.Switch(ctx, next)
-	took := time.Since(began)
-	time.Sleep(200 * time.Millisecond) // the first requests under the new policy belong to the switch too
-	trickle.Pause()
-	sum := trickle.Tally()
-	d.failed += sum.Failed()
-	lab.Check(err)
-	d.screen.line("→ pushed %s: live after %.1f s; until then %s balanced: %d requests served, %d failed",
-		next.Name, took.Seconds(), before.Name, sum.OK, sum.Failed())
 }
 
-// stay keeps the gateway up until the user ends it.
+// play plays an act before all columns at once.
+func (d *demo) play(ctx context.Context, a *act, i int) {
+	if i > 0 {
+		d.change(ctx, a)
+	}
+	d.screen.line("\nAct %d. %s.", i+1, a.title())
+	for k, c := range d.columns {
+		d.screen.line("  %s: %s", c.name, a.policies[k].Describe())
+	}
+	p := &played{act: a}
+	var gateways []*harness.Gateway
+	for _, c := range d.columns {
+		gateways = append(gateways, c.stage.Gateways...)
+	}
+	d.playing.Store(&playing{a.title(), time.Now()})
+	d.drawing.Store(true)
+	var err error
+	p.cpu = lab.Must(bench.Use(gateways, func() {
+		err = lab.Try(func() {
+			lab.All(contenders, func(k int) { p.results[k] = a.play(ctx, d.columns[k].stage, k) })
+		})
+	}))
+	d.drawing.Store(false)
+	lab.Check(ctx.Err(), err)
+	d.played = append(d.played, p)
+	d.screen.line("")
+	lab.Check(p.table().Write(d.screen.out))
+	d.screen.line("%s", p.machine())
+	for k := range p.results {
+		for _, text := range p.results[k].failures {
+			d.screen.line("%s: %s", a.policies[k].Name, text)
+		}
+	}
+}
+
+// sumUp says what users got, on the page as well.
+func (d *demo) sumUp(ctx context.Context) {
+	note := "What users got."
+	d.screen.line("\nWhat users got:")
+	for _, p := range d.played {
+		note += " " + p.summary()
+		d.screen.line("- %s", p.summary())
+	}
+	d.playing.Store(&playing{note: note})
+	lab.Check(wait.For(ctx, 2*every)) // until it is shown
+}
+
+// change pushes the policies of an act while a trickle of requests continues, to show that no request fails for it.
+func (d *demo) change(ctx context.Context, to *act) {
+	const rate, seed = 20, 11
+	lab.All(contenders, func(i int) {
+		c := d.columns[i]
+		trickle := audit.NewTraffic(c.stage.Client(), rate, seed, func(r *randv2.Rand, id int) loadgen.Request {
+			q := loadgen.Request{ID: id, MaxTokens: 1}
+			q.Body = lab.Body(loadgen.Text(r, 10), &q)
+			return q
+		})
+		trickle.Start(context.WithoutCancel(ctx)) // requests under way are completed, not cut off
+		began := time.Now()
+		err := lab.Try(func() { c.take(ctx, to, i) })
+		took := time.Since(began)
+		time.Sleep(200 * time.Millisecond) // the first requests under the new policy belong to the switch too
+		trickle.Pause()
+		sum := trickle.Tally()
+		d.failed.Add(int64(sum.Failed()))
+		lab.Check(err)
+		d.screen.line("%s: pushed %s, live after %s: meanwhile %d requests served, %d failed", c.name,
+			to.policies[i].Name, seconds(took), sum.OK, sum.Failed())
+	})
+}
+
+// stay keeps the gateways up until the user ends it.
 func (d *demo) stay(ctx context.Context) {
-	url := d.stage.Gateway.URL() + compare.Path
 	if !d.keep {
-		d.screen.line("\nThe gateway and the servers stop now. `%s KEEP=1` leaves them up to play with.",
+		d.screen.line("\nThe gateways and the servers stop now. `%s KEEP=1` leaves them up to play with.",
 			d.show.command)
 		return
 	}
+	g := d.columns[contenders-1].stage.Gateway
 	d.screen.line(`
-The gateway stays up, with Warmgate. Try:
+The gateways stay up, Warmgate's with the last policy. Try:
 
   curl -i %s -H 'content-type: application/json' \
     -d '{"model":"sim","messages":[{"role":"user","content":"Hello"}],"max_tokens":20}'
 
   curl -s --unix-socket %s/admin.sock http://admin/stats/prometheus | grep '^warmgate_'
 
-Its files are in %s. Ctrl-C stops it.`, url, d.stage.Gateway.Dir(), d.stage.Gateway.Dir())
+Its files are in %s. Ctrl-C stops it.`, g.URL()+compare.Path, g.Dir(), g.Dir())
 	<-ctx.Done()
 }
 
 // verdict is the error of the whole demo.
 func (d *demo) verdict() error {
-	failed := d.failed
-	for i := range d.results {
-		failed += d.results[i].Summary.Failed()
+	failed := int(d.failed.Load())
+	for _, p := range d.played {
+		for i := range p.results {
+			failed += p.results[i].failed
+		}
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d %w", failed, errFailed)

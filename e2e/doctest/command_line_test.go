@@ -1,7 +1,10 @@
 package doctest
 
 import (
+	"fmt"
 	"maps"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,7 +35,38 @@ func TestCommandLine(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(dir, "envoy-config"), files); err != nil {
 		t.Fatal(err)
 	}
+	serveAdmin(t, filepath.Join(dir, "envoy-config", "admin.sock"))
 	shows(t, commandLine, play(t, place{dir: dir, engine: engine(t)}, strings.Join(shell(t, commandLine), "")))
+}
+
+// adminPages are what the administration of the gateway that the document looks at answers.
+var adminPages = map[string]string{
+	"/server_info": `{"version": "x/1.40.0/Clean", "state": "LIVE", "uptime_current_epoch": "90s"}`,
+	"/config_dump": `{"configs": []}`,
+	"/clusters": `{"cluster_statuses": [{"name": "llm", "host_statuses": [
+		{"address": {"socket_address": {"address": "10.0.0.1", "port_value": 8000}}, "locality": {"zone": "eu-a"}},
+		{"address": {"socket_address": {"address": "10.0.0.2", "port_value": 8000}}, "locality": {"zone": "eu-b"},
+			"health_status": {"failed_active_health_check": true}}]}]}`,
+	"/stats": `{"stats": [
+		{"name": "wasmcustom.version=.=0.1.0;.;revision=.=abc;.;warmgate_build_info", "value": 1},
+		{"name": "wasmcustom.policy=.=prefix_cache;.;reason=.=chosen;.;warmgate_decisions_total", "value": 120},
+		{"name": "wasmcustom.policy=.=prefix_cache;.;reason=.=queue_timeout;.;warmgate_decisions_total", "value": 2},
+		{"name": "wasmcustom.cluster=.=llm;.;class=.=batch;.;warmgate_queue_length", "value": 3},
+		{"name": "wasmcustom.cluster=.=llm;.;endpoint=.=10.0.0.1:8000;.;warmgate_inflight_requests", "value": 4},
+		{"name": "wasmcustom.cluster=.=llm;.;endpoint=.=10.0.0.1:8000;.;warmgate_endpoint_push_limit", "value": 12}]}`,
+}
+
+// serveAdmin serves them at a Unix socket, until the test ends.
+func serveAdmin(t *testing.T, socket string) {
+	t.Helper()
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, adminPages[r.URL.Path])
+	}))
 }
 
 // TestHooks compares what the document has for pre-commit and GitHub Actions with what is there.

@@ -317,7 +317,8 @@ func TestDecisionIsVisible(t *testing.T) {
 		h.Get("x-warmgate-load") != "1" {
 		t.Errorf("debug headers: %v", h)
 	}
-	if want := "host=" + s.Upstream() + " reason=chosen load=1"; s.FilterState["warmgate"] != want {
+	want := "host=" + s.Upstream() + " reason=chosen load=1 policy=global_least_request"
+	if s.FilterState["warmgate"] != want {
 		t.Errorf("access log %q, want %q", s.FilterState, want)
 	}
 	if s.RouteCleared() {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,6 +42,7 @@ type Options struct {
 	Connections int           // idle connections kept; 0 means 1024
 	Fresh       bool          // a new connection for each request
 	From        string        // address that connections come from, such as "127.0.0.3"; "" leaves it to the kernel
+	Seen        func(Sample)  // is called with each sample as it ends, one call at a time; may be nil
 }
 
 // Client sends planned requests over a pool of HTTP/1.1 keep-alive connections. It is safe for concurrent use.
@@ -50,6 +52,7 @@ type Options struct {
 type Client struct {
 	opt  Options
 	http *http.Client
+	seen sync.Mutex // one call of Options.Seen at a time
 }
 
 // maxAnswer is the largest non-streamed answer that is read, bytes.
@@ -126,6 +129,11 @@ func (c *Client) Do(ctx context.Context, q *Request, start time.Time) Sample {
 	x.s.Total = time.Since(x.due)
 	if x.s.Left {
 		x.s.Error, x.s.Detail = "", ""
+	}
+	if c.opt.Seen != nil {
+		c.seen.Lock()
+		defer c.seen.Unlock()
+		c.opt.Seen(x.s)
 	}
 	return x.s
 }

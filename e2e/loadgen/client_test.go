@@ -291,10 +291,11 @@ func TestOpenLoopDoesNotWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var seen int
-	samples := c.OpenLoop(context.Background(), reqs, func(Sample) { seen++ })
+	seen := 0
+	c.opt.Seen = func(Sample) { seen++ }
+	samples := c.OpenLoop(context.Background(), reqs)
 	if seen != n {
-		t.Errorf("each saw %d samples, want %d", seen, n)
+		t.Errorf("Seen saw %d samples, want %d", seen, n)
 	}
 	// The first request was held until the last was due: counted from the due time, none of that wait may be lost.
 	if lastDue := reqs[n-1].Due; samples[0].Total < lastDue {
@@ -315,7 +316,7 @@ func TestCancelledRunReportsWhatWasNotSent(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	for _, s := range c.OpenLoop(ctx, reqs, nil)[1:] {
+	for _, s := range c.OpenLoop(ctx, reqs)[1:] {
 		if s.Error != ErrNotSent {
 			t.Errorf("sample %d has error %q, want %q", s.ID, s.Error, ErrNotSent)
 		}
@@ -329,7 +330,7 @@ func ExampleClient_OpenLoop() {
 		Seed: 1, Count: 10, Rate: 500, Stream: true,
 		Prompt: LogNormal{Median: 200, Sigma: 1, Max: 4000}, Output: LogNormal{Median: 20, Sigma: 1, Max: 500},
 	}.Requests()
-	samples := NewClient(Options{URL: srv.URL}).OpenLoop(context.Background(), reqs, nil)
+	samples := NewClient(Options{URL: srv.URL}).OpenLoop(context.Background(), reqs)
 	sum := Summarize(samples)
 	fmt.Println(sum.Requests, "requests,", sum.Failed(), "failed, served by", sum.Endpoints)
 	// Output: 10 requests, 0 failed, served by map[e3:10]

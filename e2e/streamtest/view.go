@@ -3,6 +3,7 @@ package streamtest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -36,7 +37,8 @@ var viewScenarios = []scenario{
 		t.Open(chat()).Result()
 		t.finish(s...)
 		for _, want := range []string{"host=" + t.Addr(0) + " reason=chosen load=1", "host=- reason=at_capacity"} {
-			if !t.Await(func() bool { return slices.Contains(t.AccessLog(), want) }) {
+			isIt := func(line string) bool { return strings.HasPrefix(line, want+" policy=global_least_request") }
+			if !t.Await(func() bool { return slices.ContainsFunc(t.AccessLog(), isIt) }) {
 				t.Errorf("access log %q, want %q in it", t.AccessLog(), want)
 			}
 		}

@@ -35,3 +35,25 @@ func Each(t *testing.T, v reflect.Value, path string, check func(path string)) {
 	check(path)
 	v.SetZero()
 }
+
+// Fill sets every field of v to another value than zero, those of its structs, pointers and slices included; of a slice
+// there is one.
+func Fill(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			Fill(t, v.Field(i))
+		}
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		Fill(t, v.Elem())
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		Fill(t, v.Index(0))
+	default:
+		kept := reflect.New(v.Type()).Elem()
+		Each(t, v, v.Type().Name(), func(string) { kept.Set(v) })
+		v.Set(kept)
+	}
+}

@@ -8,10 +8,12 @@ type kind uint8
 const (
 	sends      kind = iota // the load sends a request, by its number
 	stepsEnd               // of the engine with the number
-	scrape                 // the metrics of all engines are read
+	scrape                 // the metrics of a pool's engines are read
 	poll                   // requests that wait in the gateway are looked at
 	flush                  // the store writes what it has put off
 	heartbeat              // of the store
+	ask                    // a region asks the others how they are
+	calls                  // something that comes later, by its number in run.later
 	kindsCount             // how many there are
 )
 

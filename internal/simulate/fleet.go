@@ -58,8 +58,6 @@ func playable(c *config.Config) error {
 		return errors.New("lb_type cluster is not simulated")
 	case c.Store == config.StoreRedis:
 		return errors.New("store redis is not simulated: want the embedded store")
-	case c.Regions.Enabled():
-		return errors.New("regions are not simulated")
 	}
 	return nil
 }

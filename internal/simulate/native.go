@@ -10,10 +10,10 @@ import (
 
 // native is a policy of the gateway's own. It counts what it has sent itself, as one worker of Envoy does.
 type native struct {
+	gateway
 	rng    *rand.Rand
 	counts []int
 	next   int
-	place  func(r *Request, server int) // sends a request to an engine
 	choose func(n *native, r *Request) int
 }
 
@@ -53,9 +53,11 @@ func Natives() (names []string) {
 	return names
 }
 
-// newNative returns a policy over so many endpoints. Its field place is to be set.
-func newNative(policy string, endpoints int, seed uint64) *native {
-	return &native{rng: rand.New(rand.NewPCG(seed, 4)), counts: make([]int, endpoints), choose: natives[policy]}
+// newNative returns a policy over so many endpoints.
+func newNative(policy string, endpoints int, g gateway, seed uint64) *native {
+	return &native{
+		gateway: g, rng: rand.New(rand.NewPCG(seed, 4)), counts: make([]int, endpoints), choose: natives[policy],
+	}
 }
 
 func (n *native) route(_ time.Duration, r *Request) {

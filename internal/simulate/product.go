@@ -22,6 +22,7 @@ const clusterName = "llm"
 
 // product is what one VM of the plugin does with requests, over the embedded store.
 type product struct {
+	gateway
 	cfg     *config.Config
 	cluster *clusters.Cluster
 	policy  lb.Policy
@@ -33,20 +34,19 @@ type product struct {
 	key     learned.Key
 	cutter  cutter
 	lastID  lb.LeaseID
-	place   func(r *Request, server int)    // sends a request to an engine
-	refuse  func(r *Request, reason string) // ends one that no engine gets
-	waiting int                             // requests that wait in the store
-	lost    int                             // requests without a plan, for which the gateway chose
+	regions *forwarding // to and from other regions, nil for none
+	waiting int         // requests that wait in the store
+	lost    int         // requests without a plan, for which the gateway chose
 }
 
-// newProduct returns the product before so many endpoints. Its fields place and refuse are to be set.
-func newProduct(cfg *config.Config, endpoints int, seed uint64) (*product, error) {
+// newProduct returns the product before so many endpoints.
+func newProduct(cfg *config.Config, endpoints int, g gateway, seed uint64) (*product, error) {
 	shared := Memory{}
 	if err := memstore.Prepare(shared); err != nil {
 		return nil, err
 	}
 	p := &product{
-		cfg: cfg, store: memstore.New(shared, 1, stores.LeaseTTL), rng: rand.New(rand.NewPCG(seed, 6)),
+		gateway: g, cfg: cfg, store: memstore.New(shared, 1, stores.LeaseTTL), rng: rand.New(rand.NewPCG(seed, 6)),
 		view: &lb.View{Cluster: clusterName}, places: map[string]int{}, models: learned.Models{},
 		key:    learned.Key{Cluster: clusterName, Model: 1, Guess: clusters.GuessOf(cfg)},
 		cutter: cutter{size: cfg.Prefix.BlockBytes},
@@ -76,24 +76,45 @@ func (p *product) route(now time.Duration, r *Request) {
 	if p.cfg.Queue.Enabled() {
 		l.plan.Wait = p.wait(r)
 	}
-	answered := false
-	p.store.Reserve(now, l.id, &l.plan, func(g lb.Grant, err error) {
-		answered = true
-		if l.waits {
-			l.waits = false
-			p.waiting--
+	if p.regions != nil && p.regions.sendBack(r) {
+		return
+	}
+	id, answered := l.id, false
+	p.store.Reserve(now, id, &l.plan, func(g lb.Grant, err error) {
+		if answered = true; l.id != id { // another region serves it
+			return
 		}
-		if err == nil {
-			p.granted(r, g)
-		} else if reason := reasonOf(err); reason != lb.ReasonStoreError {
-			p.refuse(r, reason.String())
-		} else {
-			p.leave(r)
-		}
+		p.stopWaiting(r)
+		p.decided(r, g, err)
 	})
-	if !answered {
-		l.waits = true
-		p.waiting++
+	if answered {
+		return
+	}
+	l.waits = true
+	p.waiting++
+	if p.regions != nil {
+		p.regions.hold(r)
+	}
+}
+
+// decided goes on with a request whose store has answered.
+func (p *product) decided(r *Request, g lb.Grant, err error) {
+	if err == nil {
+		p.granted(r, g)
+	} else if p.regions != nil && lb.LacksRoom(err) && p.regions.send(r) {
+		return
+	} else if reason := reasonOf(err); reason != lb.ReasonStoreError {
+		p.refuse(r, reason.String())
+	} else {
+		p.leave(r)
+	}
+}
+
+// stopWaiting notes that a request does not wait in the store any more.
+func (p *product) stopWaiting(r *Request) {
+	if r.lease.waits {
+		r.lease.waits = false
+		p.waiting--
 	}
 }
 

@@ -21,14 +21,31 @@ type Request struct {
 	Name       uint64 // of the prompt with the answer, for prompts that continue it; 0 if there will be none
 	Warm       bool   // it only warms caches: it is in no figures but those of all requests
 	Class      string // service class, where the configuration has classes
+	Region     int    // where its user is, by the place among the regions of the [Layout]
 
 	number int32
-	server int32
+	pool   int32
+	server int32         // of the pool
 	sent   time.Duration // by the client
-	placed time.Duration // after it has waited in the gateway
+	came   time.Duration // to the pool's gateway
+	placed time.Duration // after it has waited there
+	waited time.Duration // there, and in the gateway that has forwarded it
 	first  time.Duration
 	call   engine.Request
 	lease  lease
+	trip   trip
+	prompt *Request // the part that computes the prompt in another pool, nil for none
+	answer *Request // of such a part: the request
+}
+
+// trip is how a request was forwarded to another region.
+type trip struct {
+	away   bool
+	peer   int           // where to, by the place among the peers
+	way    time.Duration // of the request, and of each part of the answer
+	at     time.Duration // when it was sent
+	prompt *lb.Prefix
+	had    int // blocks of the prompt that were sent there before
 }
 
 // lease is what product keeps with a request.

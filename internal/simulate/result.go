@@ -24,15 +24,24 @@ type Result struct {
 	Prompt    int64   `json:"prompt_tokens"`
 	Output    int64   `json:"output_tokens"`
 	Cached    float64 `json:"cached_share"` // of the tokens of prompts
-	Uneven    float64 `json:"uneven"`       // requests of the busiest endpoint over the mean of all
+	Uneven    float64 `json:"uneven"`       // requests of the busiest endpoint over the mean of its pool; of all pools the most
 	Preempted int64   `json:"preempted"`    // times that an engine took a request's memory for others
+	Forwarded int     `json:"forwarded"`    // requests that were sent to another region
 
-	Classes []Class `json:"classes,omitempty"` // by name; none if requests name none
+	Classes []Class  `json:"classes,omitempty"` // by name; none if requests name none
+	Regions []Region `json:"regions,omitempty"` // where the users are
 
 	Endpoints int           `json:"endpoints"`
 	Every     time.Duration `json:"-"` // length of a point
 	Points    []Point       `json:"-"`
 	TTFTs     []float32     `json:"-"` // in order of size
+}
+
+// Region is what the users of a region had, wherever they were served; Endpoints, Uneven and Preempted are of the
+// engines there.
+type Region struct {
+	Name string `json:"region"`
+	*Result
 }
 
 // Class is what a service class had.
@@ -66,23 +75,40 @@ func timesOf(all []float32) (t Times) {
 	return t
 }
 
+// result returns the figures of all users, with those by region.
 func (r *run) result(name string) *Result {
-	t := &r.tally
+	all := r.all.result(name)
+	for i, p := range r.pools {
+		if all.take(p); r.layout.RTT != nil {
+			of := r.tallies[i].result(name)
+			of.take(p)
+			all.Regions = append(all.Regions, Region{r.layout.Pools[i].Name, of})
+		}
+	}
+	return all
+}
+
+// take adds what is known of the engines of a pool.
+func (r *Result) take(p *pool) {
+	r.Endpoints += len(p.fleet)
+	r.Uneven = max(r.Uneven, p.uneven())
+	r.Preempted += p.preemptions()
+	if p.product != nil {
+		r.Unplaced += p.product.lost
+	}
+}
+
+// result returns the figures.
+func (t *tally) result(name string) *Result {
 	out := &Result{
 		Policy: name, Requests: t.requests, Served: t.served, Refused: t.refusals, Took: t.ends.Seconds(),
-		TTFT: timesOf(t.ttft), Total: timesOf(t.total), Prompt: t.prompt, Output: t.output,
-		Endpoints: len(r.fleet), Every: t.series.every, Points: t.series.points, TTFTs: t.ttft,
-	}
-	if r.product != nil {
-		out.Unplaced = r.product.lost
+		TTFT: timesOf(t.ttft), Total: timesOf(t.total), Prompt: t.prompt, Output: t.output, Forwarded: t.forwarded,
+		Every: t.series.every, Points: t.series.points, TTFTs: t.ttft,
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.classes)) {
 		if c := t.classes[name]; name != "" {
 			out.Classes = append(out.Classes, Class{name, c.served, c.refused, timesOf(c.ttft)})
 		}
-	}
-	for _, e := range r.fleet {
-		out.Preempted += e.Preemptions()
 	}
 	if t.served == t.warm {
 		return out
@@ -91,6 +117,5 @@ func (r *run) result(name string) *Result {
 	out.PerToken, out.Waited, out.Queued = t.perToken/n, t.waited.Seconds()/n, t.queued.Seconds()/n
 	out.TokensPer = float64(t.output) / out.Took
 	out.Cached = float64(t.cached) / float64(t.prompt)
-	out.Uneven = float64(slices.Max(t.perServer)*len(t.perServer)) / n
 	return out
 }

@@ -14,34 +14,32 @@ import (
 // once.
 const GCPercent = 400
 
-// router chooses engines for requests.
-type router interface {
-	// route places the request, or refuses it, now or after it has waited.
-	route(now time.Duration, r *Request)
-	// first notes the first token of an answer, and last its end, or that the engine has refused the request.
-	first(now time.Duration, r *Request)
-	last(now time.Duration, r *Request, verdict lb.Verdict)
-}
-
 // run is one run.
 type run struct {
 	now     time.Duration
 	load    Load
-	fleet   []*engine.Engine
-	router  router
-	product *product // that the router is, nil for a policy of the gateway's own
-	scraper *scraper // nil if no metrics are read
+	layout  *Layout
+	fleet   []*engine.Engine // of all pools
+	pools   []*pool
 	events  events
-	open    int // requests that are neither served nor refused
-	ending  int // the engine whose steps are just ending, -1 for none
-	tally   tally
+	later   []func() // what the events of kind calls do, nil for none
+	vacant  []int32  // numbers in later, for new ones
+	open    int      // requests that are neither served nor refused
+	ending  int      // the engine whose steps are just ending, -1 for none
+	all     *tally
+	tallies []*tally // by the region of users
 	err     error
+}
+
+// Run plays a load before engines that are all there is: see [Layout.Run].
+func Run(load Load, fleet []Engine, c Contender, seed uint64, progress func(ended int) bool) (*Result, error) {
+	return Alone(fleet).Run(load, c, seed, progress)
 }
 
 // Run plays a load. progress is called now and then with how many requests have come to their end; nil for nobody. If
 // it returns false the run ends early, with an error.
-func Run(load Load, fleet []Engine, c Contender, seed uint64, progress func(ended int) bool) (*Result, error) {
-	r, err := newRun(load, fleet, c, seed)
+func (l *Layout) Run(load Load, c Contender, seed uint64, progress func(ended int) bool) (*Result, error) {
+	r, err := newRun(load, l, c, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +49,7 @@ func Run(load Load, fleet []Engine, c Contender, seed uint64, progress func(ende
 		if r.happens(r.events.next()); r.err != nil {
 			return nil, r.err
 		}
-		if step%often == 0 && progress != nil && !progress(r.tally.ended()) {
+		if step%often == 0 && progress != nil && !progress(r.all.ended()) {
 			return nil, errStopped
 		}
 	}
@@ -60,33 +58,48 @@ func Run(load Load, fleet []Engine, c Contender, seed uint64, progress func(ende
 
 var errStopped = errors.New("stopped")
 
-func newRun(load Load, fleet []Engine, c Contender, seed uint64) (*run, error) {
-	if len(fleet) == 0 {
-		return nil, errors.New("want at least 1 endpoint")
-	}
-	r := &run{load: load, ending: -1, fleet: make([]*engine.Engine, len(fleet)), tally: newTally(len(fleet))}
-	for i := range r.fleet {
-		r.fleet[i] = engine.New(fleet[i].Config, fleet[i].Times)
-	}
-	if c.Native != "" {
-		n := newNative(c.Native, len(fleet), seed)
-		n.place, r.router = r.place, n
-		return r, nil
-	}
-	var err error
-	if r.product, err = newProduct(c.Config, len(fleet), seed); err != nil {
+func newRun(load Load, l *Layout, c Contender, seed uint64) (*run, error) {
+	if err := l.Check(&c); err != nil {
 		return nil, err
 	}
-	r.router, r.product.place, r.product.refuse = r.product, r.place, r.refuse
-	r.events.add(process.TickPeriod, flush, 0)
-	r.events.add(stores.HeartbeatPeriod, heartbeat, 0)
-	if !c.NoMetrics {
-		if r.scraper, err = newScraper(r.product); err != nil {
+	r := &run{load: load, layout: l, ending: -1, all: newTally(nil)}
+	r.tallies = []*tally{r.all}
+	if l.RTT != nil {
+		r.tallies = nil
+	}
+	for i := range l.Pools {
+		p := newPool(i, len(r.fleet), l.Pools[i].Engines)
+		r.fleet, r.pools = append(r.fleet, p.fleet...), append(r.pools, p)
+		if l.RTT != nil {
+			r.tallies = append(r.tallies, newTally(r.all))
+		}
+		g := gateway{
+			clock:  func() time.Duration { return r.now },
+			place:  func(q *Request, server int) { r.place(p, q, server) },
+			refuse: r.refuse,
+		}
+		if err := p.setRouter(&c, l.configOf(c.Config, i), g, seed+uint64(i)); err != nil {
 			return nil, err
 		}
-		r.events.add(0, scrape, 0)
+		r.begin(p)
 	}
 	return r, nil
+}
+
+// begin has what a gateway does from time to time happen for the first time.
+func (r *run) begin(p *pool) {
+	if p.product == nil {
+		return
+	}
+	r.events.add(process.TickPeriod, flush, int32(p.index))
+	r.events.add(stores.HeartbeatPeriod, heartbeat, int32(p.index))
+	if p.scraper != nil {
+		r.events.add(0, scrape, int32(p.index))
+	}
+	if p.product.cfg.Regions.Forwards() {
+		r.connect(p)
+		r.events.add(0, ask, int32(p.index))
+	}
 }
 
 // busy reports whether anything is left that a user waits for.
@@ -100,19 +113,49 @@ func (r *run) happens(e event) {
 		r.send(e.number)
 	case stepsEnd:
 		r.stepsEnd(int(e.number))
-	case scrape:
-		r.err = r.scraper.scrape(r.now, r.product, r.fleet)
-		r.events.add(r.now+r.product.cfg.Engines.Interval, scrape, 0)
-	case poll:
-		r.product.store.Poll(r.now)
-		r.pollLater()
-	case flush:
-		r.product.store.Flush(r.now)
-		r.events.add(r.now+process.TickPeriod, flush, 0)
-	case heartbeat:
-		r.err = r.product.store.Heartbeat(r.now)
-		r.events.add(r.now+stores.HeartbeatPeriod, heartbeat, 0)
+	case calls:
+		do := r.later[e.number]
+		r.later[e.number] = nil
+		r.vacant = append(r.vacant, e.number)
+		do()
+	default:
+		r.isDue(e.kind, r.pools[e.number])
 	}
+}
+
+// isDue has a pool's gateway do what it does from time to time.
+func (r *run) isDue(k kind, p *pool) {
+	again := func(after time.Duration) { r.events.add(r.now+after, k, int32(p.index)) }
+	switch k {
+	case scrape:
+		r.err = p.scraper.scrape(r.now, p.product, p.fleet)
+		again(p.product.cfg.Engines.Interval)
+	case poll:
+		p.polls = false
+		p.product.store.Poll(r.now)
+		r.pollLater(p)
+	case flush:
+		p.product.store.Flush(r.now)
+		again(process.TickPeriod)
+	case heartbeat:
+		r.err = p.product.store.Heartbeat(r.now)
+		again(stores.HeartbeatPeriod)
+	case ask:
+		r.err = p.product.regions.tick()
+		again(p.product.regions.every())
+	}
+}
+
+// after has something happen after a time.
+func (r *run) after(wait time.Duration, do func()) {
+	number := int32(len(r.later))
+	if n := len(r.vacant); n > 0 {
+		number, r.vacant = r.vacant[n-1], r.vacant[:n-1]
+		r.later[number] = do
+	} else {
+		r.later = append(r.later, do)
+	}
+	r.events.add(r.now+wait, calls, number)
 }
 
 // sendAt has the load send a request at a time.
@@ -127,40 +170,65 @@ func (r *run) send(number int32) {
 	}
 	q.number, q.sent = number, r.now
 	r.open++
-	r.tally.sent(r.now)
-	r.router.route(r.now, q)
-	r.pollLater()
+	r.tallyOf(q).sent(r.now)
+	if r.layout.Split {
+		r.sendPrompt(q)
+		return
+	}
+	r.route(r.pools[r.layout.regionOf(q)], q)
+}
+
+// tallyOf returns what is counted of the region of a request's user.
+func (r *run) tallyOf(q *Request) *tally { return r.tallies[r.layout.regionOf(q)] }
+
+// route has a pool's gateway choose an engine for a request.
+func (r *run) route(p *pool, q *Request) {
+	q.came = r.now
+	p.router.route(r.now, q)
+	r.pollLater(p)
 }
 
 // pollLater looks again at the requests that wait, if there are any.
-func (r *run) pollLater() {
-	if r.product != nil && r.product.waiting > 0 && r.events.count[poll] == 0 {
-		r.events.add(r.now+lb.PollPeriod, poll, 0)
+func (r *run) pollLater(p *pool) {
+	if p.waits() && !p.polls {
+		p.polls = true
+		r.events.add(r.now+lb.PollPeriod, poll, int32(p.index))
 	}
 }
 
-// place sends a request to an engine.
-func (r *run) place(q *Request, server int) {
-	q.server, q.placed = int32(server), r.now
+// place sends a request to an engine of a pool.
+func (r *run) place(p *pool, q *Request, server int) {
+	q.pool, q.server, q.placed = int32(p.index), int32(server), r.now
+	q.waited += r.now - q.came
 	q.call = engine.Request{Prompt: q.Prompt, Answer: max(1, q.Answer), Name: q.Name, Owner: q}
-	e := r.fleet[server]
+	if q.prompt != nil {
+		r.movePrompt(p.fleet[server], q)
+		return
+	}
+	r.add(q)
+}
+
+// add gives a request to the engine that was chosen for it.
+func (r *run) add(q *Request) {
+	p := r.pools[q.pool]
+	e, number := p.fleet[q.server], p.first+int(q.server)
 	before := e.Ends()
 	if err := e.Add(&q.call, r.now); err != nil {
 		verdict, reason := lb.Overload, engineBusy
 		if errors.Is(err, engine.ErrTooLong) {
 			verdict, reason = lb.Rejected, tooLong
 		}
-		r.router.last(r.now, q, verdict)
+		p.router.last(r.now, q, verdict)
 		r.refuse(q, reason)
 		return
 	}
-	if server == r.ending {
+	if number == r.ending {
 		return // what it does next is planned when all has come to it
 	}
 	if before == 0 {
 		e.Begin(r.now)
 	}
-	r.expect(server, before)
+	r.expect(number, before)
 }
 
 // expect has the end of an engine's steps happen, unless it was to happen at that time before.
@@ -181,24 +249,60 @@ func (r *run) stepsEnd(server int) {
 	for _, c := range first {
 		q := c.Owner.(*Request)
 		q.first = r.now
-		r.tally.first(r.now, q)
-		r.router.first(r.now, q)
+		if q.answer == nil {
+			r.atUser(q, (*run).sawFirst)
+		}
+		r.pools[q.pool].router.first(r.now, q)
 	}
 	for _, c := range done {
 		q := c.Owner.(*Request)
-		r.tally.last(r.now, q)
-		r.router.last(r.now, q, lb.Success)
-		r.ended(q, true)
+		p := r.pools[q.pool]
+		if !q.Warm {
+			p.served[q.server]++
+		}
+		p.router.last(r.now, q, lb.Success)
+		if q.answer != nil {
+			r.route(r.pools[answering], q.answer)
+			continue
+		}
+		r.atUser(q, (*run).sawLast)
 	}
 	r.ending = -1
 	e.Begin(r.now)
 	r.expect(server, 0)
 }
 
+// atUser has something happen when what the engine has just sent comes to the user of a request.
+func (r *run) atUser(q *Request, do func(*run, *Request)) {
+	if q.trip.way == 0 {
+		do(r, q)
+		return
+	}
+	r.after(q.trip.way, func() { do(r, q) })
+}
+
+// sawFirst notes that the first token of an answer has come to the user.
+func (r *run) sawFirst(q *Request) {
+	r.tallyOf(q).first(r.now, q)
+	r.cameBack(q, true)
+}
+
+// sawLast notes that the end of an answer has come to the user.
+func (r *run) sawLast(q *Request) {
+	r.tallyOf(q).last(r.now, q)
+	r.ended(q, true)
+}
+
 // refuse ends a request that no engine runs.
 func (r *run) refuse(q *Request, reason string) {
-	r.tally.refused(r.now, q, reason)
-	r.ended(q, false)
+	if q.answer != nil {
+		q = q.answer
+	}
+	r.atUser(q, func(r *run, q *Request) {
+		r.cameBack(q, reason == tooLong)
+		r.tallyOf(q).refused(r.now, q, reason)
+		r.ended(q, false)
+	})
 }
 
 func (r *run) ended(q *Request, served bool) {

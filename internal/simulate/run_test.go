@@ -143,7 +143,7 @@ func TestConservation(t *testing.T) {
 			rt.Fatal(err)
 		}
 		seed := rapid.Uint64().Draw(rt, "seed")
-		r, err := newRun(s.New(seed), fleet, c, seed)
+		r, err := newRun(s.New(seed), Alone(fleet), c, seed)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -154,17 +154,18 @@ func TestConservation(t *testing.T) {
 			}
 		}
 		refused := 0
-		for _, n := range r.tally.refusals {
+		for _, n := range r.all.refusals {
 			refused += n
 		}
-		if sum := r.tally.served + refused; sum != s.Requests || r.tally.requests != s.Requests {
-			rt.Fatalf("%d served and %d refused of %d sent, want %d", r.tally.served, refused, r.tally.requests,
+		if sum := r.all.served + refused; sum != s.Requests || r.all.requests != s.Requests {
+			rt.Fatalf("%d served and %d refused of %d sent, want %d", r.all.served, refused, r.all.requests,
 				s.Requests)
 		}
-		r.product.store.Flush(r.now)
-		loads, err := r.product.store.Loads(clusterName, []string{r.product.view.Endpoints[0].Addr}, nil)
-		if err != nil || loads[0].Requests != 0 || loads[0].Tokens != 0 || r.product.waiting != 0 {
-			rt.Fatalf("%v and %d waiting at the end, %v", loads, r.product.waiting, err)
+		p := r.pools[0].product
+		p.store.Flush(r.now)
+		loads, err := p.store.Loads(clusterName, []string{p.view.Endpoints[0].Addr}, nil)
+		if err != nil || loads[0].Requests != 0 || loads[0].Tokens != 0 || p.waiting != 0 {
+			rt.Fatalf("%v and %d waiting at the end, %v", loads, p.waiting, err)
 		}
 		again, err := Run(s.New(seed), fleet, c, seed, nil)
 		if got := r.result("it"); err != nil || !reflect.DeepEqual(got, again) {

@@ -8,6 +8,7 @@ const maxPoints = 512
 // Point is what happened within a stretch of a run.
 type Point struct {
 	Sent, First, Served, Refused int     // requests: that came, had their first token, their last, or none
+	Forwarded                    int     // requests that were sent to another region
 	TTFT                         float64 // seconds to the first tokens, together
 	Prompt, Cached               int     // tokens of the prompts of those with a first token
 	Tokens                       int     // of the answers of those that were served
@@ -47,6 +48,7 @@ func (s *series) halve() {
 		sum.First += p.First
 		sum.Served += p.Served
 		sum.Refused += p.Refused
+		sum.Forwarded += p.Forwarded
 		sum.TTFT += p.TTFT
 		sum.Prompt += p.Prompt
 		sum.Cached += p.Cached

@@ -26,6 +26,8 @@ type Sessions struct {
 	Ramp     time.Duration // within which the users begin; 0: within two times the mean pause
 	Limited  bool          // requests limit their answers to the tokens that these will have
 	Classes  []Share       // of the users, by service class; none: their requests name none
+	Places   []Place       // where the users are, by region of the [Layout]; none: all are in the first one
+	Day      Day           // when they are awake; with one, Requests is not looked at
 }
 
 // Share is a part of the users.
@@ -58,8 +60,20 @@ func (s *Sessions) Validate() error {
 		return errors.New("pauses and the time in which sessions begin would take more than ten years")
 	case slices.ContainsFunc(s.Classes, func(c Share) bool { return c.Class == "" || !(c.Weight > 0) }):
 		return errors.New("want names and positive weights of classes")
+	case slices.ContainsFunc(s.Places, func(p Place) bool { return !(p.Share > 0) || math.Abs(p.Zone) > hours }):
+		return errors.New("want positive shares of regions, and zones of 24 hours at most")
 	}
-	return nil
+	return s.Day.validate()
+}
+
+// Expected returns about how many requests there will be.
+func (s *Sessions) Expected() int {
+	if s.Day.Length == 0 {
+		return s.Requests
+	}
+	const perToken = 20 * time.Millisecond
+	turn := max(time.Millisecond, s.Think+time.Duration(s.Answer)*perToken)
+	return int(float64(s.Users) * s.Day.mean() * (float64(s.Day.Length) / float64(turn)))
 }
 
 // classOf returns the class of a user: each class has its share of any users in a row, as nearly as can be.
@@ -84,7 +98,29 @@ func (s *Sessions) New(seed uint64) Load {
 	if l.Ramp == 0 {
 		l.Ramp = 2 * l.Think
 	}
+	if len(l.Places) == 0 {
+		l.Places = []Place{{Share: 1}}
+	}
+	l.settle()
 	return l
+}
+
+// settle gives users their regions: each region has its share of any users in a row, as nearly as can be, and of each
+// class.
+func (l *sessionsLoad) settle() {
+	const step = 0.41421356237309515 // whose multiples are spread evenly, also beside those of classOf
+	count := make([]int, len(l.Places))
+	for i := range l.users {
+		_, at := math.Modf(float64(i) * step)
+		u := &l.users[i]
+		u.region = placeOf(l.Places, at)
+		u.rank = float64(count[u.region])
+		count[u.region]++
+	}
+	for i := range l.users {
+		u := &l.users[i]
+		u.rank = (u.rank + 0.5) / float64(count[u.region])
+	}
 }
 
 type sessionsLoad struct {
@@ -102,6 +138,8 @@ type user struct {
 	session uint64
 	turn    int
 	prompt  []engine.Part
+	region  int
+	rank    float64 // which share of the region's users sleeps for less long
 }
 
 func (l *sessionsLoad) Begin(send func(at time.Duration, number int)) {
@@ -116,12 +154,12 @@ func (l *sessionsLoad) Begin(send func(at time.Duration, number int)) {
 // about returns a length that is so many tokens on average.
 func about(rng *rand.Rand, mean int) int { return max(1, (mean+1)/2+rng.IntN(mean+mean%2+1)) }
 
-func (l *sessionsLoad) Send(_ time.Duration, number int) *Request {
-	if l.sent >= l.Requests {
+func (l *sessionsLoad) Send(now time.Duration, number int) *Request {
+	u := &l.users[number]
+	if l.isOver(now) || u.turn == 0 && l.asleep(now, u, number) {
 		return nil
 	}
 	l.sent++
-	u := &l.users[number]
 	if u.turn == 0 {
 		l.beginSession(u)
 	}
@@ -133,13 +171,33 @@ func (l *sessionsLoad) Send(_ time.Duration, number int) *Request {
 	question := engine.Part{Name: name(last, u.session+uint64(u.turn)), Tokens: about(u.rng, l.Question)}
 	r := &Request{
 		Session: u.session, Prompt: append(u.prompt, question), Answer: about(u.rng, l.Answer),
-		Name: name(question.Name, 1), Class: l.classOf(number),
+		Name: name(question.Name, 1), Class: l.classOf(number), Region: u.region,
 	}
 	if l.Limited {
 		r.Limit = r.Answer
 	}
 	u.prompt = append(r.Prompt, engine.Part{Name: r.Name, Tokens: r.Answer, Answer: true})
 	return r
+}
+
+// isOver reports whether nothing more is sent.
+func (l *sessionsLoad) isOver(now time.Duration) bool {
+	if l.Day.Length > 0 {
+		return now >= l.Day.Length
+	}
+	return l.sent >= l.Requests
+}
+
+// asleep has a user that is asleep go on when it is awake, and reports whether it is.
+func (l *sessionsLoad) asleep(now time.Duration, u *user, number int) bool {
+	if l.Day.Length == 0 {
+		return false
+	}
+	wakes := l.Day.wakes(now, l.Places[u.region].Zone, u.rank)
+	if wakes > now {
+		l.send(wakes, number)
+	}
+	return wakes > now
 }
 
 // beginSession begins a conversation with a system prompt.

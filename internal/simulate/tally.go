@@ -10,6 +10,7 @@ const (
 
 // tally is what is counted in a run.
 type tally struct {
+	all       *tally // that this is a region's part of, nil for none
 	requests  int
 	served    int
 	warm      int            // of these, that are in no other figure
@@ -22,7 +23,7 @@ type tally struct {
 	perToken  float64   // sum of the mean times between tokens, in seconds
 	waited    time.Duration
 	queued    time.Duration // in engines
-	perServer []int
+	forwarded int           // to other regions
 	open      int
 	classes   map[string]*classTally
 	series    series
@@ -35,11 +36,9 @@ type classTally struct {
 	ttft            []float32
 }
 
-func newTally(servers int) tally {
-	return tally{
-		refusals: map[string]int{}, perServer: make([]int, servers), classes: map[string]*classTally{},
-		series: newSeries(),
-	}
+// newTally returns an empty tally that is a part of another one, which may be nil.
+func newTally(all *tally) *tally {
+	return &tally{all: all, refusals: map[string]int{}, classes: map[string]*classTally{}, series: newSeries()}
 }
 
 // class returns the tally of a request's class.
@@ -56,12 +55,26 @@ func (t *tally) class(r *Request) *classTally {
 func (t *tally) ended() int { return t.requests - t.open }
 
 func (t *tally) sent(now time.Duration) {
+	if t.all != nil {
+		t.all.sent(now)
+	}
 	t.requests++
 	t.open++
 	t.series.at(now).Sent++
 }
 
+func (t *tally) forwards(now time.Duration) {
+	if t.all != nil {
+		t.all.forwards(now)
+	}
+	t.forwarded++
+	t.series.at(now).Forwarded++
+}
+
 func (t *tally) refused(now time.Duration, r *Request, reason string) {
+	if t.all != nil {
+		t.all.refused(now, r, reason)
+	}
 	t.open--
 	t.class(r).refused++
 	t.refusals[reason]++
@@ -72,24 +85,36 @@ func (t *tally) first(now time.Duration, r *Request) {
 	if r.Warm {
 		return
 	}
+	if t.all != nil {
+		t.all.first(now, r)
+	}
 	ttft := now - r.sent
 	t.ttft = append(t.ttft, float32(ttft.Seconds()))
 	if r.Class != "" {
 		c := t.class(r)
 		c.ttft = append(c.ttft, float32(ttft.Seconds()))
 	}
-	t.waited += r.placed - r.sent
+	computed := r // where its prompt was
+	if r.prompt != nil {
+		computed = r.prompt
+		t.waited += computed.waited
+		t.queued += computed.call.Queued()
+	}
+	t.waited += r.waited
 	t.queued += r.call.Queued()
 	t.prompt += int64(r.call.PromptTokens())
-	t.cached += int64(r.call.Cached())
+	t.cached += int64(computed.call.Cached())
 	p := t.series.at(now)
 	p.First++
 	p.TTFT += ttft.Seconds()
 	p.Prompt += r.call.PromptTokens()
-	p.Cached += r.call.Cached()
+	p.Cached += computed.call.Cached()
 }
 
 func (t *tally) last(now time.Duration, r *Request) {
+	if t.all != nil {
+		t.all.last(now, r)
+	}
 	t.open--
 	t.served++
 	t.ends = max(t.ends, now)
@@ -101,9 +126,8 @@ func (t *tally) last(now time.Duration, r *Request) {
 	t.output += int64(r.call.Answer)
 	t.total = append(t.total, float32((now - r.sent).Seconds()))
 	if n := r.call.Answer; n > 1 {
-		t.perToken += (now - r.first).Seconds() / float64(n-1)
+		t.perToken += (now - r.trip.way - r.first).Seconds() / float64(n-1)
 	}
-	t.perServer[r.server]++
 	p := t.series.at(now)
 	p.Served++
 	p.Tokens += r.call.Answer

@@ -62,3 +62,21 @@ func Short(name string) string {
 	labels = strings.ReplaceAll(labels, equals, "=")
 	return prefix + stat + ";" + strings.ReplaceAll(labels, end, ";")
 }
+
+// Parse reads a name, of With or of any other statistic, with what Envoy writes in front of it. The labels are nil if
+// there are none.
+func Parse(name string) (stat string, labels map[string]string) {
+	i := strings.LastIndex(name, end)
+	if i < 0 {
+		return name[strings.LastIndexByte(name, '.')+1:], nil
+	}
+	labels = map[string]string{}
+	for n, label := range strings.Split(name[:i], end) {
+		key, value, _ := strings.Cut(label, equals)
+		if n == 0 {
+			key = key[strings.LastIndexByte(key, '.')+1:]
+		}
+		labels[key] = value
+	}
+	return name[i+len(end):], labels
+}

@@ -6,6 +6,14 @@ import (
 	"testing"
 )
 
+// pairs returns labels by turns, in the order of like.
+func pairs(labels map[string]string, like []string) (out []string) {
+	for i := 0; i < len(like); i += 2 {
+		out = append(out, like[i], labels[like[i]])
+	}
+	return out
+}
+
 func TestWith(t *testing.T) {
 	for _, c := range []struct {
 		labels      []string
@@ -33,6 +41,10 @@ func TestWith(t *testing.T) {
 		for _, prefix := range []string{"", "wasmcustom."} {
 			if got := Short(prefix + name); got != prefix+c.short {
 				t.Errorf("short form of %q: got %q, want %q", prefix+name, got, prefix+c.short)
+			}
+			stat, labels := Parse(prefix + name)
+			if again := With(stat, pairs(labels, c.labels)...); again != name || len(labels) != len(c.labels)/2 {
+				t.Errorf("%q is read as %q %v", prefix+name, stat, labels)
 			}
 		}
 	}

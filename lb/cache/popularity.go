@@ -55,6 +55,37 @@ func (p *popularity) creditBytes(blocks []prompt.Block, endpoints int) []uint32 
 	if p.counts == nil && len(blocks) > 0 {
 		p.counts = new([2][sketchRow]blockCount)
 	}
+	credits := p.credits(blocks, endpoints)
+	p.burst.advance(endpoints)
+	p.requests, p.blocks = p.requests+1, p.blocks+len(blocks)
+	if p.requests >= min(max(sketchSpanMin, sketchSpan*endpoints), sketchSpanMax) {
+		p.halve()
+	}
+	return credits
+}
+
+// tryCreditBytes returns what creditBytes would for a request of now, counted by countRequest. Nothing is counted.
+func (p *popularity) tryCreditBytes(now time.Duration, blocks []prompt.Block, endpoints int) []uint32 {
+	tried := *p
+	if tried.counts == nil {
+		tried.counts = new([2][sketchRow]blockCount)
+	}
+	before := make([][2]blockCount, len(blocks))
+	for i, b := range blocks {
+		x, y := tried.cells(b.Key)
+		before[i] = [2]blockCount{*x, *y}
+	}
+	tried.countRequest(now)
+	credits := tried.credits(blocks, endpoints)
+	for i, b := range blocks {
+		x, y := tried.cells(b.Key)
+		*x, *y = before[i][0], before[i][1]
+	}
+	return credits
+}
+
+// credits counts the blocks of a request, and returns the bytes that matches of them are credited for.
+func (p *popularity) credits(blocks []prompt.Block, endpoints int) []uint32 {
 	credits := make([]uint32, len(blocks))
 	sum, from, maxShare := 0.0, 0, math.Inf(1)
 	if max(p.thisTerm, p.lastTerm) >= endpoints {
@@ -69,11 +100,6 @@ func (p *popularity) creditBytes(blocks []prompt.Block, endpoints int) []uint32 
 		}
 		from = b.End
 		credits[i] = uint32(math.Ceil(sum))
-	}
-	p.burst.advance(endpoints)
-	p.requests, p.blocks = p.requests+1, p.blocks+len(blocks)
-	if p.requests >= min(max(sketchSpanMin, sketchSpan*endpoints), sketchSpanMax) {
-		p.halve()
 	}
 	return credits
 }
@@ -92,11 +118,16 @@ func (p *popularity) countRequest(now time.Duration) {
 
 // count counts a block, and returns how often it was counted before: in all, and in the current burst.
 func (p *popularity) count(key uint64) (before uint16, burst int) {
-	x, y := &p.counts[0][key>>16%sketchRow], &p.counts[1][key>>40%sketchRow]
+	x, y := p.cells(key)
 	before = min(x.all, y.all)
 	x.all += min(1, math.MaxUint16-x.all) // no overflow: several blocks of a prompt may share a cell
 	y.all += min(1, math.MaxUint16-y.all)
 	return before, min(p.burst.count(&x.burst), p.burst.count(&y.burst))
+}
+
+// cells returns those of a block.
+func (p *popularity) cells(key uint64) (x, y *blockCount) {
+	return &p.counts[0][key>>16%sketchRow], &p.counts[1][key>>40%sketchRow]
 }
 
 func (p *popularity) halve() {

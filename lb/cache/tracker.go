@@ -90,6 +90,11 @@ func (c *Tracker) CreditBytes(blocks []prompt.Block, endpoints int) []uint32 {
 	return c.popularity.creditBytes(blocks, endpoints)
 }
 
+// TryCreditBytes returns what CreditBytes would for a request that came now, and counts nothing.
+func (c *Tracker) TryCreditBytes(now time.Duration, blocks []prompt.Block, endpoints int) []uint32 {
+	return c.popularity.tryCreditBytes(now, blocks, endpoints)
+}
+
 // Observe learns from an answer. longest is the configured TTL, to which learned TTLs are limited.
 func (c *Tracker) Observe(now, longest time.Duration, o lb.Outcome) {
 	c.learnTTL(now, longest, o)

@@ -46,6 +46,12 @@ func (h *Health) Candidates(now time.Duration, v *lb.View, config *ClusterConfig
 	return l.pick(tier, float64(draw>>48)/(1<<16)), lb.ReasonChosen
 }
 
+// Usable returns the endpoints of the view that may get a request, with their weights: those in slow start included.
+// There are none where the gateway decides.
+func (h *Health) Usable(now time.Duration, v *lb.View, config *ClusterConfig) []lb.Candidate {
+	return h.list(now, v, config).base.Candidates
+}
+
 // list returns the list for the view, up to date.
 func (h *Health) list(now time.Duration, v *lb.View, config *ClusterConfig) *candidateList {
 	key := candidateKey{config, v}

@@ -48,8 +48,8 @@ func (s *Store) pollScope(now time.Duration, sc *scope) {
 		sc.firstOver = p.firstOver
 	}
 	sc.left = err != nil || p.more
-	for id, why := range p.ended {
-		s.requests.end(sc, id, why)
+	for _, id := range order.Keys(p.ended) { // in the order in which they came
+		s.requests.end(sc, id, p.ended[id])
 	}
 }
 

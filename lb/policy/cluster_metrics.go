@@ -59,7 +59,7 @@ func (p *clusterMetrics) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.
 	p.latencies.sweep(now, p.health)
 	within := p.shares.within(now, p.cfg.RateLimit, plan.Candidates)
 	plan.List = p.weigh(now, r, within, plan.List)
-	p.finish(now, &plan, v)
+	p.finish(now, r, &plan, v)
 	return plan, lb.ReasonChosen
 }
 

@@ -94,9 +94,9 @@ func (p *consistentHash) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.
 	}
 	var tier uint8
 	if r.Idle {
-		plan, tier = p.planIdle(now, v, plan)
+		plan, tier = p.planIdle(now, r, v, plan)
 	} else {
-		tier, _ = p.finish(now, &plan, v)
+		tier, _ = p.finish(now, r, &plan, v)
 	}
 	plan.Home = lb.Home{
 		Order:      p.homes.order(now, r.Session, plan.List, tier, v, p.cluster),

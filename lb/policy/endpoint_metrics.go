@@ -140,6 +140,6 @@ func (p *endpointMetrics) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb
 		return lb.Plan{}, lb.ReasonNoMetrics
 	}
 	plan.List = p.shares.inFront(now, p.cfg.RateLimit, list)
-	p.finish(now, &plan, v)
+	p.finish(now, r, &plan, v)
 	return plan, lb.ReasonChosen
 }

@@ -57,10 +57,10 @@ func (p *leastRequest) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pl
 		return lb.Plan{}, reason
 	}
 	if r.Idle {
-		plan, _ = p.planIdle(now, v, plan)
+		plan, _ = p.planIdle(now, r, v, plan)
 		return plan, lb.ReasonChosen
 	}
-	p.finish(now, &plan, v)
+	p.finish(now, r, &plan, v)
 	return plan, lb.ReasonChosen
 }
 
@@ -85,7 +85,9 @@ const uncapped = math.MaxUint64
 
 // planIdle returns the plan of a request that computes nothing: by requests in flight, of which it is one. Full engines
 // do not keep it waiting, so there are no caps. It also returns the request's tier.
-func (p *leastRequest) planIdle(now time.Duration, v *lb.View, plan lb.Plan) (idle lb.Plan, tier uint8) {
+func (p *leastRequest) planIdle(
+	now time.Duration, r *lb.Request, v *lb.View, plan lb.Plan,
+) (idle lb.Plan, tier uint8) {
 	plan.List = p.derived.Get(now, plan.List, uncapped, func(cs []lb.Candidate) []lb.Candidate {
 		out := slices.Clone(cs)
 		for i := range out {
@@ -93,14 +95,16 @@ func (p *leastRequest) planIdle(now time.Duration, v *lb.View, plan lb.Plan) (id
 		}
 		return out
 	})
-	tier, _ = p.addTierCosts(now, &plan, v)
+	tier, _ = p.addTierCosts(now, r, &plan, v)
 	return plan, tier
 }
 
 // finish adds the costs of tiers and zones, and push limits. Those come last, because they change most often, and lists
 // that depend on lists with them would change too. It returns the request's tier and the number of candidates in it.
-func (p *leastRequest) finish(now time.Duration, plan *lb.Plan, v *lb.View) (tier uint8, size int) {
-	tier, size = p.addTierCosts(now, plan, v)
+func (p *leastRequest) finish(
+	now time.Duration, r *lb.Request, plan *lb.Plan, v *lb.View,
+) (tier uint8, size int) {
+	tier, size = p.addTierCosts(now, r, plan, v)
 	if p.limits != nil {
 		plan.List = p.limits.Apply(now, plan.List, p.ahead)
 	}
@@ -109,13 +113,15 @@ func (p *leastRequest) finish(now time.Duration, plan *lb.Plan, v *lb.View) (tie
 
 // addTierCosts adds the costs of candidates in another tier than the request's, and in another zone than the gateway's.
 // It returns the request's tier and the number of candidates in it.
-func (p *leastRequest) addTierCosts(now time.Duration, plan *lb.Plan, v *lb.View) (tier uint8, size int) {
+func (p *leastRequest) addTierCosts(
+	now time.Duration, r *lb.Request, plan *lb.Plan, v *lb.View,
+) (tier uint8, size int) {
 	tier, size, tiers := p.health.RequestTier(now, v, p.cluster, plan.Random)
 	zones := p.cluster.ZonePenalty > 0 && v.Zone != lb.Zone{}
 	if tiers > 1 || zones {
 		costs := tierCosts{tier: tier}
 		if zones {
-			costs.requestLoad = p.requestLoad(plan)
+			costs.requestLoad = p.requestLoad(plan, r.Trial)
 		}
 		plan.List = p.derived.Get(now, plan.List, costs.key(), costs.apply)
 	}
@@ -123,18 +129,21 @@ func (p *leastRequest) addTierCosts(now time.Duration, plan *lb.Plan, v *lb.View
 }
 
 // requestLoad returns the load of a typical request, in the plan's unit. It is rounded coarsely, because every change
-// of it makes a new list of candidates.
-func (p *leastRequest) requestLoad(plan *lb.Plan) float64 {
+// of it makes a new list of candidates. A trial changes it for itself alone.
+func (p *leastRequest) requestLoad(plan *lb.Plan, trial bool) float64 {
 	if plan.Unit == lb.Requests {
 		return 1
 	}
 	const gain = 1.0 / 64 // weight of the newest request
-	added := plan.Added()
-	if p.meanTokens == 0 {
-		p.meanTokens = added
+	added, mean := plan.Added(), p.meanTokens
+	if mean == 0 {
+		mean = added
 	}
-	p.meanTokens += (added - p.meanTokens) * gain
-	return lb.RoundDigits(max(1, p.meanTokens), 1)
+	mean += (added - mean) * gain
+	if !trial {
+		p.meanTokens = mean
+	}
+	return lb.RoundDigits(max(1, mean), 1)
 }
 
 // Observe passes the outcome to the cluster's health.

@@ -229,10 +229,9 @@ func (p *prefixCache) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 	}
 	plan.List, _ = p.engines.ApplyCosts(now, plan.List, p.engine, lb.Tokens, r.Model, p.cluster.HasWeights(v))
 	p.caches.Summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
-	tier, size := p.finish(now, &plan, v)
-	p.caches.CountRequest(now)
+	tier, size := p.finish(now, r, &plan, v)
 	plan.PerRequest = p.caches.PerRequest()
-	plan.Prefix = p.prefix(r, tier, size)
+	plan.Prefix = p.prefix(now, r, tier, size)
 	if r.Session != 0 && p.cache.SessionAffinity {
 		plan.Home.Order = p.homes.order(now, r.Session, plan.List, tier, v, p.cluster)
 	}
@@ -240,7 +239,14 @@ func (p *prefixCache) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 }
 
 // prefix returns the prefix of a plan for the request, which is for a tier of so many endpoints.
-func (p *prefixCache) prefix(r *lb.Request, tier uint8, endpoints int) lb.Prefix {
+func (p *prefixCache) prefix(now time.Duration, r *lb.Request, tier uint8, endpoints int) lb.Prefix {
+	var credits []uint32
+	if r.Trial {
+		credits = p.caches.TryCreditBytes(now, r.Blocks, endpoints)
+	} else {
+		p.caches.CountRequest(now)
+		credits = p.caches.CreditBytes(r.Blocks, endpoints)
+	}
 	saved := r.PromptTokens // by a full match
 	if r.BypassCache {
 		saved = 0
@@ -249,7 +255,7 @@ func (p *prefixCache) prefix(r *lb.Request, tier uint8, endpoints int) lb.Prefix
 		Blocks: r.Blocks, Bytes: r.PromptBytes, Tokens: saved,
 		Credit:       p.cache.Credit * p.summary.DisplacementFactor(p.cache.TTL) * float64(saved),
 		CreditGrowth: p.summary.CreditGrowthOf(tier),
-		CreditBytes:  p.caches.CreditBytes(r.Blocks, endpoints),
+		CreditBytes:  credits,
 		TTL:          p.summary.TTL, ShortTTL: p.summary.ShortTTL,
 		IndexMemory: p.cache.IndexMemory,
 	}

@@ -112,7 +112,7 @@ func (p *tokenBudget) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 		return lb.Plan{}, lb.ReasonNoHealthyEndpoint
 	}
 	if r.Idle {
-		plan, _ = p.planIdle(now, v, plan)
+		plan, _ = p.planIdle(now, r, v, plan)
 		return plan, lb.ReasonChosen
 	}
 	plan.Budget = lb.Budget{

@@ -187,7 +187,9 @@ func TestSnapshot(t *testing.T) {
 	if got := s.Match(2*time.Minute, p, peers); got[0] > 0 || got[1] > 0 {
 		t.Errorf("after the TTL: %v", got)
 	}
-	if got := s.Match(0, &lb.Prefix{}, peers); len(got) != 2 || got[0] > 0 {
+	s.Record(0, &lb.Prefix{}, &peers[0])
+	s.Forget(&lb.Prefix{}, &peers[0], 0)
+	if got := s.Match(0, &lb.Prefix{}, peers); got != nil {
 		t.Errorf("without a prompt: %v", got)
 	}
 }

@@ -26,8 +26,12 @@ func (s *Snapshot) prefix(p *lb.Prefix) lb.Prefix {
 	return q
 }
 
-// Match returns how many leading blocks of the prompt each of the peers has been forwarded.
+// Match returns how many leading blocks of the prompt each of the peers has been forwarded, nil where the prompt does
+// not matter.
 func (s *Snapshot) Match(now time.Duration, p *lb.Prefix, peers []Peer) []int {
+	if !p.NeedsLookup() {
+		return nil
+	}
 	q := s.prefix(p)
 	out := make([]int, len(peers))
 	for _, m := range s.index.Find(now, &q) {
@@ -42,12 +46,16 @@ func (s *Snapshot) Match(now time.Duration, p *lb.Prefix, peers []Peer) []int {
 
 // Record records that the prompt is forwarded to the peer.
 func (s *Snapshot) Record(now time.Duration, p *lb.Prefix, peer *Peer) {
-	q := s.prefix(p)
-	s.index.Record(now, &q, peer.Tag())
+	if p.NeedsLookup() {
+		q := s.prefix(p)
+		s.index.Record(now, &q, peer.Tag())
+	}
 }
 
 // Forget takes back that the prompt was forwarded to the peer, which did not serve it, but for its first n blocks.
 func (s *Snapshot) Forget(p *lb.Prefix, peer *Peer, n int) {
-	q := s.prefix(p)
-	s.index.Forget(&q, peer.Tag(), n)
+	if p.NeedsLookup() {
+		q := s.prefix(p)
+		s.index.Forget(&q, peer.Tag(), n)
+	}
 }

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -39,16 +38,6 @@ func TestSuggestedParallelism(t *testing.T) {
 		got, known := suggested(c.targets, c.score)
 		if known != (c.want >= 0) || known && got != c.want {
 			t.Errorf("%s: %d, known %v, want %d", name, got, known, c.want)
-		}
-	}
-}
-
-func TestJSONStrings(t *testing.T) {
-	for _, text := range []string{"", "plain", `"\`, "\x00\x1f\n\t\x7f", "é😀", "\xff\xfe", "</script>", "\u2028"} {
-		var got string
-		err := json.Unmarshal([]byte(jsonString(text)), &got)
-		if err != nil || got != string([]rune(text)) {
-			t.Errorf("%q: %s is read as %q, %v", text, jsonString(text), got, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/plugin/apicall"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/process"
@@ -69,20 +70,20 @@ const minParallelism = 4
 
 // advice answers how much pressure there is, and how many tasks should be in flight: as many as there are, and the more
 // of the room the less pressure there is. It is not known where a target has no cap.
-func (c *Call) advice(string) {
+func (c *call) advice(string) {
 	now := c.api.ReadClock()
 	all, _ := c.api.counted(c.cfg.API.Path)
 	all.merge(&c.api.board(now, c.cfg).Pressure)
 	score := all.Share(now)
 	c.whenLoaded(now, func(targets []target) {
-		var o jsonObject
-		o.addNumber("backpressure_score", score)
+		var o apicall.Object
+		o.Rounded("backpressure_score", score)
 		if n, known := suggested(targets, score); known {
-			o.addInt("suggested_parallelism", n)
+			o.Int("suggested_parallelism", n)
 		} else {
-			o.add("suggested_parallelism", "null")
+			o.Add("suggested_parallelism", "null")
 		}
-		c.reply(200, "ok", o.end())
+		c.Reply(200, "ok", o.End())
 	})
 }
 
@@ -114,7 +115,7 @@ type target struct {
 
 // whenLoaded calls f, which answers, with the targets and what is in flight and left there, over all that share the
 // store.
-func (c *Call) whenLoaded(now time.Duration, f func([]target)) {
+func (c *call) whenLoaded(now time.Duration, f func([]target)) {
 	a, settings := c.api, c.cfg.Budget()
 	targets := make([]target, len(settings.Targets))
 	for i := range targets {
@@ -132,9 +133,9 @@ func (c *Call) whenLoaded(now time.Duration, f func([]target)) {
 	}
 	tasks, remote := a.core.Tasks(c.cfg)
 	tasks.Levels(now, a.scope, settings.Names(), func(levels []lb.BudgetLevel, err error) {
-		c.whenThere(func() {
+		c.WhenThere(func() {
 			if err != nil {
-				c.unavailable()
+				c.Unavailable()
 				return
 			}
 			for i := range levels {

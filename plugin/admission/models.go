@@ -1,39 +1,36 @@
 package admission
 
-import "strings"
+import (
+	"strconv"
+
+	"github.com/warmgate/warmgate/plugin/apicall"
+)
 
 // models answers how each target is, for people.
-func (c *Call) models(string) {
+func (c *call) models(string) {
 	c.whenLoaded(c.api.ReadClock(), func(targets []target) {
-		var list strings.Builder
-		for i := range targets {
-			if i > 0 {
-				list.WriteByte(',')
-			}
-			list.WriteString(targets[i].describe())
-		}
-		var o jsonObject
-		o.add("models", "["+list.String()+"]")
-		c.reply(200, "ok", o.end())
+		var o apicall.Object
+		o.Add("models", apicall.List(len(targets), func(i int) string { return targets[i].describe() }))
+		c.Reply(200, "ok", o.End())
 	})
 }
 
 // describe returns the target as an object.
 func (t *target) describe() string {
-	var o jsonObject
-	o.addString("id", t.Name)
-	o.addString("state", t.state())
-	o.addInt("in_flight", t.load.Requests)
-	o.addInt("tokens_in_flight", t.load.Tokens)
-	o.addNumber("weight", t.Limits.Weight)
-	o.addInt("max_concurrent_requests", t.limit)
-	o.addNumber("max_tokens_per_minute", t.Limits.Tokens)
-	o.addNumber("max_requests_per_minute", t.Limits.Requests)
-	o.addLeft("tokens_left", t.level.Tokens)
-	o.addLeft("requests_left", t.level.Requests)
-	o.addInt("deficit", int64(t.level.Deficit))
-	o.addInt("closed_for_ms", t.level.Closed.Milliseconds())
-	return o.end()
+	var o apicall.Object
+	o.String("id", t.Name)
+	o.String("state", t.state())
+	o.Int("in_flight", t.load.Requests)
+	o.Int("tokens_in_flight", t.load.Tokens)
+	o.Rounded("weight", t.Limits.Weight)
+	o.Int("max_concurrent_requests", t.limit)
+	o.Rounded("max_tokens_per_minute", t.Limits.Tokens)
+	o.Rounded("max_requests_per_minute", t.Limits.Requests)
+	o.Add("tokens_left", left(t.level.Tokens))
+	o.Add("requests_left", left(t.level.Requests))
+	o.Int("deficit", int64(t.level.Deficit))
+	o.Int("closed_for_ms", t.level.Closed.Milliseconds())
+	return o.End()
 }
 
 // state returns what keeps tasks from the target, the longest lasting first.
@@ -51,11 +48,10 @@ func (t *target) state() string {
 	return "open"
 }
 
-// addLeft adds what is left in a bucket, null where there is none.
-func (o *jsonObject) addLeft(name string, n float64) {
+// left returns what is left in a bucket, null where there is none.
+func left(n float64) string {
 	if n < 0 {
-		o.add(name, "null")
-		return
+		return "null"
 	}
-	o.addInt(name, int64(n))
+	return strconv.FormatInt(int64(n), 10)
 }

@@ -3,12 +3,14 @@ package admission
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/plugin/apicall"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -18,10 +20,10 @@ import (
 const blindWait = time.Second
 
 // schedule admits a task to a target, or tells how long to wait.
-func (c *Call) schedule(body string) {
+func (c *call) schedule(body string) {
 	call, err := config.ReadSchedule(body, c.cfg.Budget().Names(), &c.cfg.Queue)
 	if err != nil {
-		c.refuse(400, "bad_request", err.Error())
+		c.Refuse(400, "bad_request", err.Error())
 		return
 	}
 	now := c.api.ReadClock()
@@ -36,7 +38,7 @@ func (c *Call) schedule(body string) {
 	}
 	tasks, remote := c.api.core.Tasks(c.cfg)
 	tasks.Schedule(now, key, c.cfg.API.LeaseTTL, &plan, func(t lb.Task, err error) {
-		c.whenThere(func() { c.scheduled(now, &plan, t, err) }, func() {
+		c.WhenThere(func() { c.scheduled(now, &plan, t, err) }, func() {
 			if err == nil && key == 0 { // nobody will ever know of it
 				tasks.Complete(c.api.Clock(), plan.Scope, t.ID, 0, func(lb.TaskEnd, error) {})
 			}
@@ -46,7 +48,7 @@ func (c *Call) schedule(body string) {
 }
 
 // scheduled answers what the store has decided.
-func (c *Call) scheduled(now time.Duration, plan *lb.Plan, t lb.Task, err error) {
+func (c *call) scheduled(now time.Duration, plan *lb.Plan, t lb.Task, err error) {
 	switch {
 	case errors.Is(err, lb.ErrOverBudget), errors.Is(err, lb.ErrFull):
 		c.tellWait(now, t.Grant.Expected, "wait")
@@ -54,27 +56,27 @@ func (c *Call) scheduled(now time.Duration, plan *lb.Plan, t lb.Task, err error)
 		c.tellWait(now, blindWait, "unavailable")
 	default:
 		c.api.board(now, c.cfg).addCall(now, 0, true)
-		var o jsonObject
-		o.addString("model_backend_id", plan.Candidates[t.Grant.Index].Addr)
-		o.addString("task_id", formatTask(t.ID))
-		c.reply(200, "admitted", o.end())
+		var o apicall.Object
+		o.String("model_backend_id", plan.Candidates[t.Grant.Index].Addr)
+		o.String("task_id", formatTask(t.ID))
+		c.Reply(200, "admitted", o.End())
 	}
 }
 
 // tellWait answers that the task is not admitted.
-func (c *Call) tellWait(now, expected time.Duration, result string) {
+func (c *call) tellWait(now, expected time.Duration, result string) {
 	wait := c.api.WaitFor(expected)
 	c.api.board(now, c.cfg).addCall(now, wait, false)
-	var o jsonObject
-	o.addInt("wait_for_ms", wait.Milliseconds())
-	c.reply(200, result, o.end())
+	var o apicall.Object
+	o.Int("wait_for_ms", wait.Milliseconds())
+	c.Reply(200, result, o.End())
 }
 
 // complete ends a task.
-func (c *Call) complete(body string) {
+func (c *call) complete(body string) {
 	call, err := config.ReadComplete(body)
 	if err != nil {
-		c.refuse(400, "bad_request", err.Error())
+		c.Refuse(400, "bad_request", err.Error())
 		return
 	}
 	id, ok := parseTask(call.TaskID)
@@ -85,31 +87,31 @@ func (c *Call) complete(body string) {
 	now := c.api.ReadClock()
 	tasks, remote := c.api.core.Tasks(c.cfg)
 	tasks.Complete(now, c.api.scope, id, int64(call.Tokens), func(end lb.TaskEnd, err error) {
-		c.whenThere(func() { c.completed(end, err) }, nil)
+		c.WhenThere(func() { c.completed(end, err) }, nil)
 	})
 	c.wakeFor(now, remote)
 }
 
-func (c *Call) completed(end lb.TaskEnd, err error) {
+func (c *call) completed(end lb.TaskEnd, err error) {
 	switch {
 	case err != nil:
-		c.unavailable()
+		c.Unavailable()
 	case end == lb.TaskCompleted:
-		c.reply(200, "completed", `{"ok":true}`)
+		c.Reply(200, "completed", `{"ok":true}`)
 	case end == lb.TaskEnded:
-		c.reply(200, "repeated", `{"ok":true}`)
+		c.Reply(200, "repeated", `{"ok":true}`)
 	case end == lb.TaskAbandoned:
-		c.reply(200, "abandoned", `{"ok":false,"reason":"abandoned"}`)
+		c.Reply(200, "abandoned", `{"ok":false,"reason":"abandoned"}`)
 	default:
-		c.refuse(404, "not_found", "Task not found")
+		c.Refuse(404, "not_found", "Task not found")
 	}
 }
 
 // heartbeat renews a task.
-func (c *Call) heartbeat(body string) {
+func (c *call) heartbeat(body string) {
 	call, err := config.ReadHeartbeat(body)
 	if err != nil {
-		c.refuse(400, "bad_request", err.Error())
+		c.Refuse(400, "bad_request", err.Error())
 		return
 	}
 	id, ok := parseTask(call.TaskID)
@@ -120,24 +122,24 @@ func (c *Call) heartbeat(body string) {
 	now := c.api.ReadClock()
 	tasks, remote := c.api.core.Tasks(c.cfg)
 	tasks.Renew(now, c.api.scope, id, c.cfg.API.LeaseTTL, func(found bool, err error) {
-		c.whenThere(func() { c.renewed(found, err) }, nil)
+		c.WhenThere(func() { c.renewed(found, err) }, nil)
 	})
 	c.wakeFor(now, remote)
 }
 
-func (c *Call) renewed(found bool, err error) {
+func (c *call) renewed(found bool, err error) {
 	switch {
 	case err != nil:
-		c.unavailable()
+		c.Unavailable()
 	case found:
-		c.reply(200, "renewed", `{"ok":true}`)
+		c.Reply(200, "renewed", `{"ok":true}`)
 	default:
-		c.reply(200, "not_found", `{"ok":false,"reason":"not_found"}`)
+		c.Reply(200, "not_found", `{"ok":false,"reason":"not_found"}`)
 	}
 }
 
 // planTask plans a task. There is no plan while none of the targets that will do is healthy.
-func (c *Call) planTask(now time.Duration, call *config.ScheduleCall) (plan lb.Plan, ok bool) {
+func (c *call) planTask(now time.Duration, call *config.ScheduleCall) (plan lb.Plan, ok bool) {
 	if plan, ok = c.api.core.PlanTask(now, c.cfg, int64(call.Tokens)); !ok {
 		return plan, false
 	}
@@ -160,4 +162,32 @@ func restrict(plan *lb.Plan, names []string) {
 		}
 	}
 	plan.List, plan.Budget.Limits = lb.NewList(left), limits
+}
+
+// taskPrefix begins the id of a task as callers have it; hexadecimal digits follow.
+const taskPrefix = "tsk_"
+
+func formatTask(id lb.TaskID) string {
+	b := []byte(taskPrefix)
+	for _, c := range id {
+		b = append(b, apicall.HexDigits[c>>4], apicall.HexDigits[c&15])
+	}
+	return string(b)
+}
+
+// parseTask reads what formatTask has written. ok is false for any other text, of which there is no task.
+func parseTask(text string) (id lb.TaskID, ok bool) {
+	if len(text) != len(taskPrefix)+2*len(id) || text[:len(taskPrefix)] != taskPrefix {
+		return id, false
+	}
+	text = text[len(taskPrefix):]
+	for i := range id {
+		high := strings.IndexByte(apicall.HexDigits, text[2*i])
+		low := strings.IndexByte(apicall.HexDigits, text[2*i+1])
+		if high < 0 || low < 0 {
+			return id, false
+		}
+		id[i] = byte(high<<4 | low)
+	}
+	return id, true
 }

@@ -28,6 +28,7 @@ type Cluster struct {
 	UsedAt   time.Duration
 	Views    map[uint64]*lb.View // the latest of each source
 	Policies map[*config.Config]lb.Policy
+	Latest   *config.Config // by which it was used last, nil when that is no longer in force
 
 	Health  *health.Health
 	Facts   *models.Facts
@@ -101,6 +102,7 @@ func (cs Known) Get(now time.Duration, name string, c *config.Config) (*Cluster,
 		}
 		cl.Policies[c] = p
 	}
+	cl.Latest = c
 	return cl, p, nil
 }
 
@@ -128,6 +130,9 @@ func (cl *Cluster) KeepPolicies(inForce map[*config.Config]bool) {
 	maps.DeleteFunc(cl.LevelsAt, func(c *config.Config, _ time.Duration) bool { return !inForce[c] })
 	if len(cl.Policies) == size {
 		return
+	}
+	if !inForce[cl.Latest] {
+		cl.Latest = nil
 	}
 	cl.Metrics.Keep(inForce)
 	cl.Tokens, cl.Pending = false, false

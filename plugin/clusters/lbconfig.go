@@ -2,10 +2,12 @@ package clusters
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/internal/order"
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -29,6 +31,13 @@ func clusterConfigOf(c *config.Config) health.ClusterConfig {
 		MaxInflight: int64(c.MaxInflight), MaxInflightTokens: int64(c.MaxInflightTokens),
 		ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: HealthOf(c),
 	}
+}
+
+// Usable returns the endpoints of a view that may get a request by a configuration, with their weights and caps: those
+// in slow start included.
+func (cl *Cluster) Usable(now time.Duration, view *lb.View, c *config.Config) []lb.Candidate {
+	of := clusterConfigOf(c)
+	return cl.Health.Usable(now, view, cl.Health.OneConfig(&of))
 }
 
 func HealthOf(c *config.Config) health.Config {

@@ -3,6 +3,8 @@ package config
 import (
 	"strconv"
 	"strings"
+
+	"github.com/warmgate/warmgate/lb/policy"
 )
 
 const maxAPIPath = 256
@@ -23,27 +25,41 @@ func isAPIPath(s string) bool {
 	return true
 }
 
-func setAPIPath(p *parser, c *Config, at string, v value) {
-	if v.kind != kindString || !isAPIPath(v.text) {
-		p.badValue(at, v, wantAPIPath)
-		return
-	}
-	c.API.Path = strings.Clone(v.text)
-}
-
-func setAPIToken(p *parser, c *Config, at string, v value) {
-	if secret, ok := p.longSecret(at, v, "random"); ok {
-		c.API.Token = secret
+// setAPIPath returns the setter of a path of the plugin's own.
+func setAPIPath(field func(*Config) *string) setter {
+	return func(p *parser, c *Config, at string, v value) {
+		if v.kind != kindString || !isAPIPath(v.text) {
+			p.badValue(at, v, wantAPIPath)
+			return
+		}
+		*field(c) = strings.Clone(v.text)
 	}
 }
 
-// checkAPI compares the keys of the API with each other. There is none where no clusters with budgets are chosen among.
-func (pt *part) checkAPI() {
+// setAPIToken returns the setter of a token for such a path.
+func setAPIToken(field func(*Config) *policy.Secret) setter {
+	return func(p *parser, c *Config, at string, v value) {
+		if secret, ok := p.longSecret(at, v, "random"); ok {
+			*field(c) = secret
+		}
+	}
+}
+
+var wantToken = "missing, want a string of " + strconv.Itoa(minSecret) + " bytes or more that callers of the API send"
+
+// checkAPIs compares the keys of each API with each other. There is none for admission where no clusters with budgets
+// are chosen among.
+func (pt *part) checkAPIs() {
+	switch {
+	case !pt.written[keyInspectPath]:
+		pt.idle([]string{keyInspectToken}, "has no effect without inspect.path")
+	case !pt.written[keyInspectToken]:
+		pt.badKey(keyInspectToken, wantToken)
+	}
 	switch {
 	case pt.needs().Budget && pt.AmongClusters() && pt.written[keyAPIPath]:
 		if !pt.written[keyAPIToken] {
-			pt.badKey(keyAPIToken, "missing, want a string of "+strconv.Itoa(minSecret)+
-				" bytes or more that callers of the API send")
+			pt.badKey(keyAPIToken, wantToken)
 		}
 		return
 	case pt.needs().Budget && !pt.AmongClusters():
@@ -54,10 +70,10 @@ func (pt *part) checkAPI() {
 	pt.API.Path, pt.API.Token = "", ""
 }
 
-// overlap returns a path of the list that the API's path is, is below, or is above; "" if there is none.
-func (a *API) overlap(paths []string) string {
+// overlap returns a path of the list that the path is, is below, or is above; "" if there is none.
+func overlap(path string, paths []string) string {
 	for _, other := range paths {
-		if other == a.Path || strings.HasPrefix(other, a.Path+"/") || strings.HasPrefix(a.Path, other+"/") {
+		if other == path || strings.HasPrefix(other, path+"/") || strings.HasPrefix(path, other+"/") {
 			return other
 		}
 	}

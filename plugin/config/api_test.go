@@ -24,6 +24,11 @@ func init() {
 	add(keyAPIPath, `"/v2/a.b-c_d~e"`, nil, `""`, `1`, `"/"`, `"v1"`, `"/v1/"`, `"//v1"`, `"/a/../b"`, `"/."`, `"/a b"`,
 		`"/a?b"`, `"/%61"`, `"/é"`, `"/`+strings.Repeat("x", maxAPIPath)+`"`)
 	add(keyAPIToken, `"`+testSecret+`"`, nil, `""`, `"0123456789abcde"`, `1`, `"`+strings.Repeat("x", 1025)+`"`)
+	add(keyInspectPath, `"/warmgate/inspect"`, func(c *Config) {
+		c.Inspect = Inspect{"/warmgate/inspect", testSecret}
+	}, `""`, `1`, `"/"`, `"/x/"`)
+	add(keyInspectToken, `"`+testSecret+`"`, func(c *Config) { c.Inspect.Token = testSecret },
+		`""`, `"0123456789abcde"`, `1`)
 	add(keyLeaseTTL, `"2m"`, func(c *Config) { c.API.LeaseTTL = 2 * time.Minute }, `999`, `"61m"`, `"30"`)
 }
 
@@ -108,5 +113,48 @@ func TestAPIChecks(t *testing.T) {
 		if _, err := Parse([]byte(text+"}"), Higress); err == nil || strings.Contains(err.Error(), "0123456789abcdef") {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// A gateway has one place where it shows what it knows, which is the same in all parts, and beside the admission API.
+func TestInspect(t *testing.T) {
+	const rule = `{"lb_policy":"global_least_request","lb_config":{"inspect":{"path":"%s","token":"%s"}}`
+	in := func(path, token string) string { return fmt.Sprintf(rule, path, token) }
+	two := func(a, b string) string { return a + `,"_rules_":[{"_match_route_":["r"],` + b[1:] + "}]}" }
+	good := in("/warmgate/inspect", testSecret)
+	set, err := Parse([]byte(two(good, good)), Higress)
+	if err != nil || !set.HasInspect() {
+		t.Fatalf("has one: %v, %v", set != nil, err)
+	}
+	for path, want := range map[string]string{
+		"/warmgate/inspect/state?since=1": "/state", "/warmgate/inspect": "", "/warmgate/inspector": "none",
+	} {
+		got := "none"
+		if c, below := set.Inspect(path); c != nil {
+			got = below
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	const differs = "_rules_[0].lb_config.inspect: got another path or token than elsewhere, want the same: " +
+		"a gateway has one"
+	const beside = `_rules_[0].lb_config.inspect.path: got "/a/b" beside "/a" of the admission API, ` +
+		"want paths of which none begins with the other one"
+	const behind = `_rules_[0].lb_config.api.path: got "/a/b" beside "/a" elsewhere, ` +
+		"want paths of which none begins with another one"
+	for text, want := range map[string]string{
+		two(good, in("/other", testSecret)):                            differs,
+		two(good, in("/warmgate/inspect", "fedcba9876543210")):         differs,
+		two(apiPart(`"path":"/a",`+testToken), in("/a/b", testSecret)): beside,
+		two(in("/a", testSecret), apiPart(`"path":"/a/b",`+testToken)): behind,
+		in("/a", "change-me-0123456789") + "}":                         "lb_config.inspect.token: " + everybodyKnows,
+	} {
+		if _, err := Parse([]byte(text), Higress); err == nil || err.Error() != "config: 1 problem\n  "+want {
+			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+	if got := RefusedAPIs([]byte(good)); len(got) != 1 || got[0] != "/warmgate/inspect" {
+		t.Errorf("of a refused configuration: %q", got)
 	}
 }

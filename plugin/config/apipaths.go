@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// APIPaths are the paths of admission APIs in what was refused. Callers send a token to them, which no model server
-// must see.
+// APIPaths are the paths of APIs of the plugin, for admission and to look inside, in what was refused. Callers send a
+// token to them, which no model server must see.
 type APIPaths []string
 
 // Contain reports whether the path of a request is one of them, or below one. It may have a query.
@@ -16,14 +16,14 @@ func (a APIPaths) Contain(path string) bool {
 	return false
 }
 
-// RefusedAPIs returns the paths of admission APIs in a configuration that is refused as a whole.
+// RefusedAPIs returns the paths of such APIs in a configuration that is refused as a whole.
 func RefusedAPIs(raw []byte) APIPaths { return findAPIs(string(raw[:min(len(raw), maxBytes)])) }
 
 // findAPIs returns the paths of the APIs in a text that may be no JSON, or have its keys in wrong places.
 func findAPIs(text string) (paths APIPaths) {
 	r := &reader{src: text, text: []byte(text)}
 	for r.pos < len(text) {
-		if name, ok := r.nextString(); !ok || name != "api" || !r.accept(':') {
+		if name, ok := r.nextString(); !ok || name != "api" && name != "inspect" || !r.accept(':') {
 			continue
 		}
 		if r.accept('['); r.accept('{') {

@@ -38,7 +38,7 @@ func (pt *part) check() {
 	pt.checkMetrics()
 	pt.checkModels()
 	pt.checkRegions()
-	pt.checkAPI()
+	pt.checkAPIs()
 	pt.checkPolicy()
 	pt.checkTokenCap()
 	pt.settleMetricsID(pt.host)
@@ -152,7 +152,7 @@ func outerKeys() []string {
 	return append([]string{
 		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
 		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyHashClusters, keyClusterHeader, keyFirst,
-		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL,
+		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL, keyInspectPath, keyInspectToken,
 	}, redisKeys...)
 }
 

@@ -56,6 +56,12 @@ const (
 	keyLeaseTTL = "lb_config.api.lease_ttl"
 )
 
+// The keys of what the gateway shows of itself.
+const (
+	keyInspectPath  = "lb_config.inspect.path"
+	keyInspectToken = "lb_config.inspect.token"
+)
+
 // The keys of where a session's key is.
 const (
 	keySession    = section + policy.KeySession

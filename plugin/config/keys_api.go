@@ -24,7 +24,7 @@ var admissionKeys = []key{
 			),
 			Field: func(s any) any { return &s.(*Config).API.Path },
 		},
-		set: setAPIPath,
+		set: setAPIPath(func(c *Config) *string { return &c.API.Path }),
 	},
 	{
 		Key: setting.Key{
@@ -38,7 +38,7 @@ var admissionKeys = []key{
 			),
 			Field: func(s any) any { return (*string)(&s.(*Config).API.Token) },
 		},
-		set: setAPIToken,
+		set: setAPIToken(func(c *Config) *policy.Secret { return &c.API.Token }),
 	},
 	{Key: setting.Key{
 		Name: keyLeaseTTL, Type: setting.Duration, Min: setting.Second, Max: setting.Hour, Default: `"30s"`,

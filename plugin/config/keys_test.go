@@ -305,32 +305,6 @@ var keyCases = map[string]keyCase{
 	"_rules_[]._match_service_":      {`"r"`, nil, []string{`[]`, `1`, `[""]`}},
 }
 
-// document writes a configuration in which nothing but the key is out of the ordinary, for a gateway on which it is
-// valid.
-func document(name, val string) (string, Host) {
-	if condition, ok := strings.CutPrefix(name, "_rules_[]."); ok {
-		return `{"_rules_":[{"enabled":false,"` + condition + `":` + val + `}]}`, Higress
-	}
-	member := `"` + strings.ReplaceAll(name, ".", `":{"`) + `":` + val + strings.Repeat("}", strings.Count(name, "."))
-	switch {
-	case name == "lb_policy":
-		return `{` + member + `}`, Higress
-	case strings.HasPrefix(name, "lb_config.envoy."):
-		for _, alone := range []string{"poll_interval", "redis_cluster", "metrics_cluster"} {
-			member = strings.Replace(member, `{"`+alone, `{"admin_cluster":"c","`+alone, 1)
-		}
-		return `{"lb_policy":"global_least_request",` + member + `}`, Envoy
-	case len(regionNeeds(name)) > 0:
-		member = strings.Replace(member, `"regions":{`, `"regions":{`+regionMembers(regionNeeds(name))+`,`, 1)
-	case name == keyMaxInflightTokens && val != "0":
-		member = strings.Replace(member, `:{`, `:{"unit":"tokens",`, 1)
-	case name == keyZones:
-		member = strings.Replace(member, `:{`, `:{"envoy":{"admin_cluster":"c"},`, 1)
-		return `{"lb_policy":"global_least_request",` + member + `}`, Envoy
-	}
-	return `{"lb_policy":"global_least_request",` + member + `}`, Higress
-}
-
 func TestEveryKey(t *testing.T) {
 	for _, k := range Keys() {
 		tt, ok := keyCases[k.Name]

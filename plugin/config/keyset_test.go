@@ -59,6 +59,7 @@ var beside = map[string]member{
 	"lb_config.metrics.interval":         {keyStaleAfter, `"10m"`},
 	keyStaleAfter:                        {"lb_config.metrics.interval", `200`},
 	keyStore:                             {keyService, `"redis.dns"`},
+	keyInspectPath:                       {keyInspectToken, `"` + testSecret + `"`},
 	keyPush:                              {keyMaxInflight, `8`},
 	keyMaxInflightTokens:                 {keyUnit, `"tokens"`},
 	"lb_config.global_inflight_enabled":  {keyService, `"redis.dns"`},
@@ -235,4 +236,32 @@ func TestKeysetIsComplete(t *testing.T) {
 		`{"a":1,"b":{"c":2,"e":{"f":4}},"d":3}` {
 		t.Errorf("writes %s", got)
 	}
+}
+
+// document writes a configuration in which nothing but the key is out of the ordinary, for a gateway on which it is
+// valid.
+func document(name, val string) (string, Host) {
+	if condition, ok := strings.CutPrefix(name, "_rules_[]."); ok {
+		return `{"_rules_":[{"enabled":false,"` + condition + `":` + val + `}]}`, Higress
+	}
+	member := `"` + strings.ReplaceAll(name, ".", `":{"`) + `":` + val + strings.Repeat("}", strings.Count(name, "."))
+	switch {
+	case name == "lb_policy":
+		return `{` + member + `}`, Higress
+	case strings.HasPrefix(name, "lb_config.envoy."):
+		for _, alone := range []string{"poll_interval", "redis_cluster", "metrics_cluster"} {
+			member = strings.Replace(member, `{"`+alone, `{"admin_cluster":"c","`+alone, 1)
+		}
+		return `{"lb_policy":"global_least_request",` + member + `}`, Envoy
+	case len(regionNeeds(name)) > 0:
+		member = strings.Replace(member, `"regions":{`, `"regions":{`+regionMembers(regionNeeds(name))+`,`, 1)
+	case name == keyInspectPath:
+		member = strings.Replace(member, `:{"path`, `:{"token":"`+testSecret+`","path`, 1)
+	case name == keyMaxInflightTokens && val != "0":
+		member = strings.Replace(member, `:{`, `:{"unit":"tokens",`, 1)
+	case name == keyZones:
+		member = strings.Replace(member, `:{`, `:{"envoy":{"admin_cluster":"c"},`, 1)
+		return `{"lb_policy":"global_least_request",` + member + `}`, Envoy
+	}
+	return `{"lb_policy":"global_least_request",` + member + `}`, Higress
 }

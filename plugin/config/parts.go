@@ -280,6 +280,7 @@ type agreed struct {
 	// regions are known by their names to all workers, and what is known of their peers as well.
 	regions map[string]*Regions
 	apis    []string // paths of admission APIs
+	inspect *Inspect // where the gateway shows what it knows: it is one
 }
 
 // admit adds a part, or reports how it contradicts those that were added.
@@ -301,12 +302,20 @@ func (a *agreed) admit(p *parser, d *draft) bool {
 			" than elsewhere, want the same: all rules share what is known of other regions")
 	}
 	hasAPI := c.Enabled && c.API.Path != ""
-	if other := c.API.overlap(a.apis); hasAPI && other != "" {
+	apis := a.apis
+	if a.inspect != nil {
+		apis = append(slices.Clip(apis), a.inspect.Path)
+	}
+	if other := overlap(c.API.Path, apis); hasAPI && other != "" {
 		p.bad(d.prefix()+keyAPIPath, "got "+quote(c.API.Path)+" beside "+quote(other)+
 			" elsewhere, want paths of which none begins with another one")
 	}
+	a.admitInspect(p, d)
 	if p.count > before {
 		return false
+	}
+	if c.Enabled && c.Inspect.Path != "" {
+		a.inspect = &c.Inspect
 	}
 	if hasAPI {
 		a.apis = append(a.apis, c.API.Path)
@@ -321,4 +330,23 @@ func (a *agreed) admit(p *parser, d *draft) bool {
 		a.logins[where] = how
 	}
 	return true
+}
+
+// admitInspect reports how where a part has the gateway show what it knows contradicts others.
+func (a *agreed) admitInspect(p *parser, d *draft) {
+	in, paths := &d.config.Inspect, a.apis
+	if !d.config.Enabled || in.Path == "" {
+		return
+	}
+	if path := d.config.API.Path; path != "" {
+		paths = append(slices.Clip(paths), path)
+	}
+	if other := overlap(in.Path, paths); other != "" {
+		p.bad(d.prefix()+keyInspectPath, "got "+quote(in.Path)+" beside "+quote(other)+
+			" of the admission API, want paths of which none begins with the other one")
+	}
+	if a.inspect != nil && *in != *a.inspect {
+		p.bad(d.prefix()+"lb_config.inspect", "got another path or token than elsewhere, want the same: "+
+			"a gateway has one")
+	}
 }

@@ -51,7 +51,7 @@ func drawConfig(rt *rapid.T) (members []drawn, name string, h Host) {
 			if !redis {
 				continue
 			}
-		case regionValues[k.Name] != "" || k.Name == keyAllowed:
+		case regionValues[k.Name] != "", k.Name == keyAllowed, k.Name == keyInspectPath, k.Name == keyInspectToken:
 			if !regions {
 				continue
 			}
@@ -109,6 +109,8 @@ func drawMember(rt *rapid.T, k *key, name string) drawn {
 		return drawn{k, regionValues[k.Name], strings.Trim(regionValues[k.Name], `"`)}
 	case keyAPIPath, keyAPIToken: // without effect
 		return drawn{k, sample(k), nil}
+	case keyInspectPath, keyInspectToken:
+		return drawn{k, sample(k), strings.Trim(sample(k), `"`)} // one needs the other
 	case keyPeers:
 		return drawn{k, `[{"name":"eu","cluster":"peer-1","rtt":` + whole(0, 1000) + `},{"name":"ap","cluster":"peer-2"}]`, nil}
 	case keyAllowed:

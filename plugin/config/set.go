@@ -19,6 +19,7 @@ type Set struct {
 	regions  []*Config       // see Regions
 	rulesOf  [][]*Config     // see RulesOf, beside regions
 	apis     []*Config       // with an admission API
+	inspect  *Inspect        // where the gateway shows what it knows, nil for nowhere
 	warnings []string
 	refusals []Refusal
 	host     Host
@@ -190,13 +191,30 @@ func (s *Set) API(path string) (c *Config, below string) {
 // HasAPI reports whether there is an admission API.
 func (s *Set) HasAPI() bool { return len(s.apis) > 0 }
 
-// claimAPI records the API of a configuration.
+// claimAPI records the API of a configuration, and where that has the gateway show what it knows.
 func (s *Set) claimAPI(c *Config) {
 	if c.Enabled && c.API.Path != "" {
 		s.apis = append(s.apis, c)
 	}
+	if c.Enabled && c.Inspect.Path != "" {
+		s.inspect = &c.Inspect
+	}
 }
 
-// RefusedAPIs returns the paths of admission APIs in the parts that are refused, also where their last good form is in
-// force. An API in force may have the same path.
+// Inspect returns where the gateway shows what it knows, if a request path is for that, and what follows its path: see
+// API.
+func (s *Set) Inspect(path string) (in *Inspect, below string) {
+	if s.inspect != nil {
+		if rest, ok := pathBelow(path, s.inspect.Path); ok {
+			return s.inspect, rest
+		}
+	}
+	return nil, ""
+}
+
+// HasInspect reports whether the gateway shows what it knows.
+func (s *Set) HasInspect() bool { return s.inspect != nil }
+
+// RefusedAPIs returns the paths of APIs of the plugin in the parts that are refused, also where their last good form is
+// in force. An API in force may have the same path.
 func (s *Set) RefusedAPIs() APIPaths { return s.refusedAPIs }

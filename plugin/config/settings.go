@@ -18,6 +18,12 @@ type API struct {
 	LeaseTTL time.Duration // how long a task lives without a heartbeat
 }
 
+// Inspect is where the gateway shows what it knows. The zero value: nowhere.
+type Inspect struct {
+	Path  string        // that all its paths begin with, without a slash at the end
+	Token policy.Secret // who looks has
+}
+
 // Clusters is what is chosen among with lb_type cluster.
 type Clusters struct {
 	List   []string // names of the clusters, each once

@@ -145,6 +145,9 @@ func TestKeysOfOtherPoliciesAreWarned(t *testing.T) {
 				continue
 			}
 			list := append(regionNeeds(k.Name), member{"lb_policy", `"` + d.Name + `"`})
+			if k.Name == keyInspectPath {
+				list = append(list, beside[k.Name])
+			}
 			if k.Name != keyBudgetTargets {
 				list = append(list, policyNeeds(d.Name)...)
 			}

@@ -4,8 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/admission"
+	"github.com/warmgate/warmgate/plugin/apicall"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/placement"
@@ -75,10 +76,12 @@ func (s *Stream) headersCame(end bool) host.Action {
 	return host.Hold
 }
 
-// arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
+// arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it, or
+// somebody watches.
 func (s *Stream) arrived() time.Duration {
 	now := s.plugin.VM.Clock()
-	if q := &s.first.Config.Queue; q.Enabled() && q.DeadlineHeader != "" {
+	q := &s.first.Config.Queue
+	if q.Enabled() && q.DeadlineHeader != "" || s.plugin.VM.Inspector.Decisions.Watched(now) {
 		now = s.plugin.VM.ReadClock()
 	}
 	s.Body.BeganAt = now
@@ -152,20 +155,41 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 		return host.Proceed, false
 	}
 	s.Traits.Read(s.Gateway)
-	var cfg *config.Config
-	var below string
-	if set != nil {
-		cfg, below = set.API(s.Traits.Path)
-	}
-	if cfg == nil && !s.plugin.IsRefusedAPI(s.Traits.Path) {
-		return host.Proceed, false
-	}
-	call := s.plugin.VM.API.NewCall(admission.Request{
+	v, path := s.plugin.VM, s.Traits.Path
+	r := apicall.Request{
 		Stream: s.Gateway, Context: s.Context, Length: s.Traits.Length, Awaits: s.Traits.Awaits,
 		Value: s.Traits.Value, Hold: s.Body.Hold, Release: s.Body.Release,
-	}, cfg)
+	}
+	var call *apicall.Call
+	var below string
+	if set != nil {
+		var cfg *config.Config
+		var in *config.Inspect
+		if cfg, below = set.API(path); cfg != nil {
+			call = v.API.NewCall(r, cfg)
+		} else if in, below = set.Inspect(path); in != nil {
+			call = v.Inspector.NewCall(r, in, s.answerTrial)
+		}
+	}
+	if call == nil {
+		if !s.plugin.IsRefusedAPI(path) {
+			return host.Proceed, false
+		}
+		call = apicall.New(v.Env, r, nil)
+	}
 	s.answer = call
-	return call.Meet(below, end), true
+	a := call.Meet(below, end)
+	return a, s.answer == call // else it is a trial, which is read as any other request
+}
+
+// answerTrial answers a call with what would become of its request, if that was sent to the path below the call's own.
+func (s *Stream) answerTrial(call *apicall.Call) {
+	if call.Below() == "" {
+		call.Refuse(404, "no_such_path", "no such path, want that of a request behind explain")
+		return
+	}
+	s.answer = nil
+	s.Explain(call.Below(), func(e *state.Explanation) { s.plugin.VM.Inspector.Explain(call, e) })
 }
 
 // meetProbe has the probe of another region answered, if the request is one, and not a stranger's.

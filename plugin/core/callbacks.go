@@ -27,6 +27,9 @@ func (pl *choice) run(name string, f func() host.Action) host.Action {
 		}
 		pl.Recovered()
 	})
+	if settle := pl.stream.settle; settle != nil {
+		return settle(a)
+	}
 	return a
 }
 

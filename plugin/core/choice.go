@@ -26,9 +26,13 @@ type choice struct {
 	region  forward.Forwarding // to or from another region
 	serving placement.Serving  // who serves it, and what the answer shows
 
+	foresight placement.Foresight // what would become of it, if it is a trial
+	showing   showing             // to those who watch
+
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
 	seen   seen    // what has come of the request, for the one inside a cluster
+	note   string  // the decision, for the access log
 }
 
 // newChoice returns a choice for the request by a configuration, nil if that is not known yet, inside of another one
@@ -37,7 +41,8 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl := &choice{stream: s, plugin: s.plugin, outer: outer}
 	pl.Config, pl.Scope = c, scope
 	pl.Start(&s.plugin.VM.Shared, &s.Request, s.plugin, pl)
-	pl.serving.Of = &pl.Placement
+	pl.serving.Of, pl.foresight.Of = &pl.Placement, &pl.Placement
+	pl.showing = showing{of: &pl.foresight, in: s.plugin.VM.Inspector}
 	pl.region = forward.New(&pl.Placement, s.plugin.VM.Regions)
 	pl.decision = decision{of: &pl.Placement, away: &pl.region}
 	return pl
@@ -65,12 +70,17 @@ func (pl *choice) act(r placement.Result) host.Action {
 			return pl.refuse(r.Why, r.Expected)
 		case placement.Native:
 			return pl.pass(r.Why)
+		case placement.Foreseen:
+			return pl.foreseen()
 		}
 		if a, left := pl.leave(pl.elsewhere(r)); left {
 			return a
 		}
 		switch r.Step {
+		case placement.Planned:
+			r = pl.foresight.Foresee(r.At)
 		case placement.Ready:
+			pl.showing.foresee(r.At)
 			r = pl.Submit(r.At)
 		case placement.Asked:
 			if pl.Wait.MayWait() {
@@ -115,6 +125,14 @@ func (pl *choice) send() host.Action {
 	return pl.chooseInside()
 }
 
+// foreseen goes on with a trial of whose choice it is known what would become.
+func (pl *choice) foreseen() host.Action {
+	if pl.decided(pl.foresight.Reason()); pl.Lease.Chosen == "" {
+		return host.Proceed
+	}
+	return pl.chooseInside()
+}
+
 // steer sends the request to what was chosen: an endpoint by its address, or a cluster by a header, from which its
 // route takes it (lb_type cluster).
 func (pl *choice) steer() error {
@@ -143,6 +161,10 @@ func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 		return pl.pass(lb.ReasonShadow)
 	}
 	pl.decided(why)
+	if pl.Trial {
+		pl.Lease.Reservation.Grant.Expected = expected
+		return host.Proceed
+	}
 	r := pl.NoteRefused(why, expected)
 	pl.Gateway.Reply(pl.Config.Overload.Status, refusalHeaders(&r), overloadBody(why))
 	return host.Hold
@@ -181,6 +203,7 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 func (pl *choice) decided(reason lb.Reason) {
 	pl.count(reason)
 	pl.SetNote(pl.describe() + pl.Wait.Text())
+	pl.showing.decided(reason, pl.region.To)
 }
 
 func (pl *choice) count(reason lb.Reason) {
@@ -189,7 +212,9 @@ func (pl *choice) count(reason lb.Reason) {
 	if pl.Config != nil {
 		policy = pl.Config.Policy
 	}
-	pl.plugin.VM.Stats.Decided(policy, reason)
+	if !pl.Trial {
+		pl.plugin.VM.Stats.Decided(policy, reason)
+	}
 }
 
 // Recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.

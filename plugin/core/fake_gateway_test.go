@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/fakehost"
+	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -71,7 +72,8 @@ type fakeProcess struct {
 	stored    bool                    // pages are shown to requests only, as in Higress
 	scrapes   int                     // calls of Scrape
 	fakeLists
-	steerErr error // what Steer answers, nil when all is well
+	steerErr  error                    // what Steer answers, nil when all is well
+	explained func(*state.Explanation) // gets what would become of requests, which are trials then; nil: they are not
 }
 
 // fakeEndpoint is a model server in the cluster.

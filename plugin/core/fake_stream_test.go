@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
 )
@@ -40,6 +41,12 @@ func (w *fakeWorker) open(r streamtest.Request) *fakeStream {
 	s.Stream, s.Index = p.host.NewStream(), p.index
 	s.Name, s.Filter, s.StopIteration, s.Override = "the request "+strconv.Itoa(int(s.id)), s, true, clientsWish
 	s.core = NewStream(w.current, s.id, s)
+	if p.explained != nil {
+		s.core.Explain(r.Path, func(e *state.Explanation) {
+			p.explained(e)
+			s.Reply(200, nil, "{}")
+		})
+	}
 	for _, h := range r.Headers {
 		if h[0] == "x-higress-target-cluster" {
 			s.cluster = h[1] // by the route, until the plugin changes it

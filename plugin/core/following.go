@@ -50,4 +50,9 @@ func (pl *choice) end() {
 		pl.region.Failed() // unless its client has left
 	}
 	pl.serving.End()
+	pl.showing.end()
+	if pl.inside == nil && pl.note != "" && pl.Config != nil {
+		r := pl.serving.Record()
+		pl.Gateway.SetNote(string(r.Append([]byte(pl.note))))
+	}
 }

@@ -33,7 +33,8 @@ func TestLeavesTheQueue(t *testing.T) {
 	if n := d.metrics.values[stats.Left+";cluster="+fakeCluster+";class=batch"]; n != 2 {
 		t.Errorf("%d of their class have left, want 2", n)
 	}
-	if got, want := d.access[0], "host=- reason=left_queue class=batch wait=2000ms"; got != want {
+	const want = "host=- reason=left_queue class=batch wait=2000ms policy=global_least_request"
+	if got := d.access[0]; got != want {
 		t.Errorf("the access log has %q, want %q", got, want)
 	}
 	busy[0].Finish()

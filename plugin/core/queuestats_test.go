@@ -139,8 +139,8 @@ func TestWaitInTheAccessLog(t *testing.T) {
 	busy[0].Finish()
 	c.Finish()
 	want := []string{
-		"host=10.0.0.1:8000 reason=chosen load=1 class=default wait=0ms",
-		"host=10.0.0.1:8000 reason=chosen load=1 class=default wait=1234ms",
+		"host=10.0.0.1:8000 reason=chosen load=1 class=default wait=0ms policy=global_least_request",
+		"host=10.0.0.1:8000 reason=chosen load=1 class=default wait=1234ms policy=global_least_request",
 	}
 	if strings.Join(d.access, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the access log has %q, want %q", d.access, want)

@@ -10,11 +10,12 @@ import (
 // A request may have a second choice behind the first: of an endpoint in the cluster that was chosen for it
 // (lb_config.endpoint), or of a server of another region whose gateways are gone.
 
-// SetNote sets the text for the access log. It has both choices.
+// SetNote sets the text for the access log. It has both choices; at the end, what the request was is put behind it.
 func (pl *choice) SetNote(text string) {
 	if pl.outer != nil && pl.outer.Config.AmongClusters() {
 		text = pl.outer.describe() + pl.outer.Wait.Text() + " " + text
 	}
+	pl.note = text
 	pl.Gateway.SetNote(text)
 }
 
@@ -112,7 +113,7 @@ func (pl *choice) adopt() host.Action {
 	in := newChoice(pl.stream, pl, pl.Config, pl.region.Servers())
 	pl.inside, in.Within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
 	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
-	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
+	in.Facts.Model, in.Metrics.Model, in.Prompt.Model = pl.Facts.Model, pl.Metrics.Model, pl.Prompt.Model
 	in.Kept.TakeOver(&pl.Kept)
 	in.region.JoinServers(&pl.region)
 	of := &pl.Prompt.Work

@@ -11,5 +11,7 @@ type Stream struct {
 	request.Request
 	plugin *vm.Plugin
 	answer host.Answer // of the plugin's own, nil for a request that is placed
-	first  *choice     // the first of its row
+	// settle answers a trial instead of letting it go on, and returns what becomes of it; nil for other requests
+	settle func(host.Action) host.Action
+	first  *choice // the first of its row
 }

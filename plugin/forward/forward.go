@@ -6,7 +6,6 @@ package forward
 import (
 	"cmp"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/statname"
@@ -120,31 +119,29 @@ func (f *Forwarding) Forward() Leaving {
 		return Stays
 	}
 	plan, prompt, home := &pl.Lease.Reservation.Plan, f.promptToForward(), -1
-	if pl.Wait.IsQueued() && pl.Lease.Now()-pl.Wait.Since < plan.Wait.Patience {
-		home = pl.Shared.Stores.Local.LongestMatch(pl.Lease.Now(), plan)
+	if pl.Wait.IsQueued() {
+		home = region.AtHome(pl.Lease.Now()-pl.Wait.Since, plan.Wait.Patience, f.atHome)
 	}
 	return f.forwardBy(&prompt, f.regions.Of(pl.Config).Matched(pl.Lease.Now(), &prompt), home)
 }
 
-// muchMore is by how much of a prompt another region must have more of it than this one for a request to go there
-// although an endpoint here may be open. It is to outweigh the way, and what the servers here have to evict.
-const muchMore = 0.25
+// atHome returns how many blocks of the prompt the endpoints here have. What they have in Redis is not known here.
+func (f *Forwarding) atHome() int {
+	l := &f.pl.Lease
+	return f.pl.Shared.Stores.Local.LongestMatch(l.Now(), &l.Reservation.Plan)
+}
 
 // ForwardBack sends the request to the region that has its prompt, with cached_first, if that has room and the
-// endpoints here have much less of it. What endpoints have in Redis is not known here.
+// endpoints here have much less of it.
 func (f *Forwarding) ForwardBack() Leaving {
 	pl := f.pl
 	if !pl.Config.Regions.CachedFirst || pl.Lease.Redis != nil || !f.mayLeave() {
 		return Stays
 	}
-	plan, prompt := &pl.Lease.Reservation.Plan, f.promptToForward()
+	prompt := f.promptToForward()
 	matched := f.regions.Of(pl.Config).Matched(pl.Lease.Now(), &prompt)
-	longest := slices.Max(append(matched, 0))
-	if prompt.Fraction(longest) < muchMore {
-		return Stays
-	}
-	here := pl.Shared.Stores.Local.LongestMatch(pl.Lease.Now(), plan)
-	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
+	longest, leaves := region.HasMuchMore(&prompt, matched, f.atHome)
+	if !leaves {
 		return Stays
 	}
 	return f.forwardBy(&prompt, matched, longest)
@@ -153,7 +150,7 @@ func (f *Forwarding) ForwardBack() Leaving {
 // mayLeave reports whether the request may be forwarded.
 func (f *Forwarding) mayLeave() bool {
 	pl := f.pl
-	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !pl.Wait.Stays && f.To == "" &&
+	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !pl.Trial && !pl.Wait.Stays && f.To == "" &&
 		pl.Phase < placement.PhaseLeased
 }
 

@@ -83,6 +83,7 @@ func (s *Serving) AnswerGoesOn(size int, end bool) {
 		pl.charge.readRetry(size)
 	}
 	if at, begins := r.GoOn(size, end, pl.Phase == PhaseLeased); begins && r.Streamed {
+		r.FirstAt = r.Env.GW.Now()
 		s.firstToken(at)
 	}
 }

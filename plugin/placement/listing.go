@@ -20,8 +20,7 @@ func (pl *Placement) awaitsLists() bool {
 
 // listed decides for a request that has waited for lists.
 func (pl *Placement) listed() Result {
-	v := pl.Shared
-	view := v.Views.Of(v.Clock(), pl.Scope, pl.Config)
+	view := pl.view(pl.Shared.Clock())
 	if view == nil {
 		return Result{Step: Native, Why: lb.ReasonNoEndpoints}
 	}

@@ -15,7 +15,10 @@ import (
 // that serves the others.
 
 // judging is what the end of a request means for what has served it.
-type judging struct{ of *basis }
+type judging struct {
+	of     *basis
+	Result string // of the request by its end, "" before: served, failed, or other
+}
 
 // completeOutcome completes the outcome of a request for the health of the endpoint. Reading the client costs a call
 // into the gateway, so it is done only when it matters.
@@ -51,8 +54,19 @@ func (j *judging) clientID() uint64 {
 	return xxhash.Sum64String("client " + config.Network(addr))
 }
 
+// resultOf returns what a verdict means for those who look at requests.
+func resultOf(v lb.Verdict) string {
+	switch v {
+	case lb.Success:
+		return "served"
+	case lb.Neutral, lb.Rejected:
+		return "other"
+	}
+	return "failed"
+}
+
 // measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.
-func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
+func (j *judging) measureCluster(o *lb.Outcome) {
 	of := j.of
 	l := &of.Lease
 	if l.SteeredAt == 0 {
@@ -64,12 +78,5 @@ func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 			o.FirstPart = max(1, of.Response.BegunAt-l.SteeredAt)
 		}
 	}
-	result := "failed"
-	switch verdict {
-	case lb.Success:
-		result = "served"
-	case lb.Neutral, lb.Rejected:
-		result = "other"
-	}
-	of.Shared.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.Addr, "result", result), 1)
+	of.Shared.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.Addr, "result", j.Result), 1)
 }

@@ -32,7 +32,7 @@ func (pl *Placement) Start(of *Shared, r *request.Request, user clusters.PromptU
 func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 	v := pl.Shared
 	now := v.Clock()
-	view := v.Views.Of(now, pl.Scope, pl.Config)
+	view := pl.view(now)
 	if view == nil {
 		return Result{Step: Native, Why: lb.ReasonNoEndpoints}
 	}
@@ -55,7 +55,7 @@ func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 	v.Scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
 	v.Lists.NeededBy(pl.Cluster.Metrics, pl.Config)
 	r := lb.Request{
-		Random: v.GW.Random(), Model: pl.Metrics.Model, Session: pl.Session.Key, Idle: pl.Idle(),
+		Random: v.GW.Random(), Model: pl.Metrics.Model, Session: pl.Session.Key, Idle: pl.Idle(), Trial: pl.Trial,
 	}
 	switch {
 	case !pl.Computes():
@@ -71,6 +71,15 @@ func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 		return Result{Step: Waits}
 	}
 	return pl.place(view)
+}
+
+// view returns what the configuration chooses from, nil if that is not known. A trial is not routed to the cluster in
+// which it would be.
+func (pl *Placement) view(now time.Duration) *lb.View {
+	if pl.Trial && pl.Within != nil {
+		return pl.Shared.GW.KnownView(now, pl.Scope, pl.Config)
+	}
+	return pl.Shared.Views.Of(now, pl.Scope, pl.Config)
 }
 
 // place plans and reserves for a request of which all is known that will be.

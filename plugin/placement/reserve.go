@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -20,11 +19,16 @@ func (pl *Placement) reserve() Result {
 	now := l.Now()
 	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() {
 		now = v.ReadClock()
-		pl.Wait.usesQueue()
+		if !pl.Trial {
+			pl.Wait.usesQueue()
+		}
 		if why := pl.Wait.prepare(now); why != lb.ReasonChosen {
 			pl.Enter(PhaseUncounted)
 			return Result{Step: Refused, Why: why}
 		}
+	}
+	if pl.Trial {
+		return Result{Step: Planned, At: now}
 	}
 	pl.Enter(PhaseReserving)
 	l.open(pl.Cluster)
@@ -93,7 +97,7 @@ func (pl *Placement) finishReservation() Result {
 	}
 	pl.Wait.ended(&r.Grant, r.err)
 	if r.err != nil {
-		if isFullOrLate(r.err) {
+		if lb.LacksRoom(r.err) {
 			return Result{Step: NoRoom}
 		}
 		return pl.GiveUp()
@@ -108,12 +112,6 @@ func (pl *Placement) finishReservation() Result {
 		return pl.chooseAnother(addr)
 	}
 	return pl.leased(addr, gone)
-}
-
-// isFullOrLate reports whether a request has no room that another region may have.
-func isFullOrLate(err error) bool {
-	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrEvicted) ||
-		errors.Is(err, lb.ErrHopeless)
 }
 
 // GiveUp ends a reservation that the store has not granted.

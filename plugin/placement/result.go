@@ -13,14 +13,16 @@ type Step uint8
 
 // The steps.
 const (
-	Waits   Step = iota // for its store, or for lists of models: the driver is told when it goes on
-	Ready               // planned, and counted at its tenant where that has a budget: it can be submitted
-	Asked               // its store has not answered yet: it can wait
-	Placed              // counted at an endpoint
-	NoPlan              // there is nothing to choose
-	NoRoom              // its store has no room for it: it can give up
-	Refused             // it is to be answered in an endpoint's place
-	Native              // it is left to the gateway
+	Waits    Step = iota // for its store, or for lists of models: the driver is told when it goes on
+	Ready                // planned, and counted at its tenant where that has a budget: it can be submitted
+	Asked                // its store has not answered yet: it can wait
+	Placed               // counted at an endpoint
+	NoPlan               // there is nothing to choose
+	NoRoom               // its store has no room for it: it can give up
+	Refused              // it is to be answered in an endpoint's place
+	Native               // it is left to the gateway
+	Planned              // it is a trial, and planned
+	Foreseen             // it is a trial, and it is known what would become of it
 )
 
 // Result is what has come of a step of a placement, on which its driver acts.

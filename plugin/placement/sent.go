@@ -24,6 +24,7 @@ func (s *Serving) ReasonSent() lb.Reason {
 // Sent notes that the request was sent to where it is counted.
 func (s *Serving) Sent() {
 	pl := s.Of
+	pl.Response.SentAt = pl.Shared.GW.Now()
 	pl.Wait.CountPlaced()
 	s.requestPlaced()
 	if w := &pl.Prompt.Work; w.Open && w.Seen > 0 {

@@ -16,20 +16,28 @@ import (
 
 // reserveTenant counts the request at its tenant, if tenants have budgets, before it is at a target.
 func (pl *Placement) reserveTenant(now time.Duration) Result {
-	b := pl.Config.Budget()
-	if b == nil || !b.Tenants.Limited() || pl.Config.Shadow || !pl.Computes() {
+	v, t := pl.Shared, &pl.Lease.Budget.tenant
+	if t.plan = pl.charge.tenantPlan(); t.plan == nil {
 		return Result{Step: Ready, At: now}
 	}
-	v, l, t := pl.Shared, &pl.Lease, &pl.Lease.Budget.tenant
-	pl.Traits.Read(pl.Gateway)
-	digest := tenantDigest(pl.Traits.Value(b.Tenants.Header))
-	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.Scope, digest, l.Reservation.Plan.Budget.Tokens)
 	t.id = v.Stores.NextID()
 	if pl.ask(now, &t.pending, t.plan, "the answer to a tenant's reservation", pl.finishTenant) {
 		return pl.finishTenant()
 	}
 	v.WakeAt(now, now+pl.Config.ReserveTimeout)
 	return Result{Step: Waits}
+}
+
+// tenantPlan returns how the request is counted at its tenant, nil if tenants have no budgets.
+func (ch *charging) tenantPlan() *lb.Plan {
+	of := ch.of
+	b := of.Config.Budget()
+	if b == nil || !b.Tenants.Limited() || of.Config.Shadow || !of.Computes() {
+		return nil
+	}
+	of.Traits.Read(of.Gateway)
+	digest := tenantDigest(of.Traits.Value(b.Tenants.Header))
+	return b.Tenants.Plan(lb.TenantsScope+of.Scope, digest, of.Lease.Reservation.Plan.Budget.Tokens)
 }
 
 // tenantDigest returns what stands for a tenant in stores.

@@ -36,7 +36,8 @@ func (s *Serving) judge(now time.Duration) {
 	s.learnUsage(now, &outcome)
 	verdict := pl.Judge.judged()
 	pl.Judge.learnCall(now, verdict)
-	pl.Judge.measureCluster(&outcome, verdict)
+	pl.Judge.Result = resultOf(verdict)
+	pl.Judge.measureCluster(&outcome)
 	if verdict == lb.Success {
 		pl.Wait.answered(now)
 		s.measure(now, &outcome)

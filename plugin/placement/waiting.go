@@ -49,11 +49,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 		w.tenant = learned.TenantName(of.Traits.Value(q.TenantHeader))
 		w.Turn = v.Waiters.Tenants.TurnOf(w.tenant)
 	}
-	a, work, retries := &w.attempt, &of.Prompt.Work, &of.Cluster.Retries
-	a.name(&of.Traits, of.Prompt.Chain, work.Model.Model, work.Info.TextBytes)
-	a.begin(now, retries)
-	if !w.Forwarded &&
-		!retries.Allows(now, a.isRetry(now, &of.Traits, retries), q.RetryBudget, of.Cluster.Overloaded(now)) {
+	if !of.Trial && w.isRetryTooMany(now) {
 		return lb.ReasonRetryBudgetExceeded
 	}
 	most := w.longest() - (now - w.Since)
@@ -74,6 +70,16 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 		of.Lease.Reservation.Plan.Wait = w.plan(most)
 	}
 	return lb.ReasonChosen
+}
+
+// isRetryTooMany notes the attempt, and reports whether it is a retry for which there is no budget.
+func (w *waiting) isRetryTooMany(now time.Duration) bool {
+	of := w.of
+	a, work, retries := &w.attempt, &of.Prompt.Work, &of.Cluster.Retries
+	a.name(&of.Traits, of.Prompt.Chain, work.Model.Model, work.Info.TextBytes)
+	a.begin(now, retries)
+	return !w.Forwarded && !retries.Allows(
+		now, a.isRetry(now, &of.Traits, retries), of.Config.Queue.RetryBudget, of.Cluster.Overloaded(now))
 }
 
 // plan returns how the request waits, for as long as given.

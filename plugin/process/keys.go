@@ -32,6 +32,9 @@ const (
 	KeyAdmission = "warmgate/1/admission/"  // and the path of an admission API: plugin/admission/advice.go
 	KeySubsets   = "warmgate/1/subsets"     // plugin/endpoints/subsets.go
 	KeyLimits    = "warmgate/1/limits/"     // and the name of the cluster: plugin/clusters/shares.go
+	KeyWatch     = "warmgate/1/watch"       // who watches, and what VMs tell them: plugin/inspect/watch.go
+	KeyClusters  = "warmgate/1/clusters/"   // and the number of a VM in there: plugin/inspect/facts.go
+	KeyDecisions = "warmgate/1/decisions/"  // likewise: plugin/inspect/ring.go
 )
 
 // KeyBackend is the key of the name of the cluster that leads to the engines' metrics, as a request has found it.
@@ -40,7 +43,7 @@ const KeyBackend = "warmgate/1/backend"
 // Prepare creates the keys that several VMs write and whose first value must not be lost. The gateway starts a
 // configuration in the main thread's VM before it does so in any worker's, so no worker can be writing yet.
 func Prepare(kv lb.KV) error {
-	for _, key := range []string{KeyLeader, KeyEjections, KeyFacts, KeyScraper, KeyDemand} {
+	for _, key := range []string{KeyLeader, KeyEjections, KeyFacts, KeyScraper, KeyDemand, KeyWatch} {
 		if _, _, err := kv.Get(key); errors.Is(err, lb.ErrNotFound) {
 			if err := kv.Set(key, []byte{0}, 0); err != nil {
 				return err

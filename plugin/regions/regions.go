@@ -232,6 +232,21 @@ func (r *Regions) show(now time.Duration, h *Home, shown map[string]bool) {
 	}
 }
 
+// EachPeer calls f with what is known of the other regions, by the configurations in force that name them.
+func (r *Regions) EachPeer(now time.Duration, f func(home, peer string, s region.Status)) {
+	shown := map[string]bool{}
+	for _, c := range r.inForce() {
+		h := r.Of(c)
+		all, err := h.Board.Peers(now)
+		for i := range all {
+			if name := h.Config.Regions.Peers[i].Name; err == nil && !shown[name] {
+				shown[name] = true
+				f(h.Config.Regions.Name, name, all[i])
+			}
+		}
+	}
+}
+
 // oneIf returns 1 for true.
 func oneIf(is bool) uint64 {
 	if is {
@@ -255,9 +270,7 @@ func (r *Regions) stateOf(now time.Duration, h *Home, c *config.Config, view *lb
 		return s, nil, false
 	}
 	store, _ := r.stores.Of(c)
-	s = queueOf(store.Queue(now, cl.Name))
-	s.Open = openOf(&plan, loads)
-	return s, earlier, true
+	return region.StateOf(&plan, loads, store.Queue(now, cl.Name)), earlier, true
 }
 
 // planOf plans a request in a cluster that nothing is known of. It returns why there is no plan, and no cluster where

@@ -40,23 +40,18 @@ func (h *Home) Forward(now time.Duration, matched []int, home int, tie uint64) (
 
 // Matched returns how many leading blocks of a prompt were sent to each peer, nil where the prompt does not matter.
 func (h *Home) Matched(now time.Duration, prompt *lb.Prefix) []int {
-	if !prompt.NeedsLookup() {
-		return nil
-	}
 	return h.snapshot.Match(now, prompt, h.Board.Config().Peers)
 }
 
 // Record notes that a prompt is sent to a peer.
 func (h *Home) Record(now time.Duration, prompt *lb.Prefix, peer int) {
-	if prompt.NeedsLookup() {
-		h.snapshot.Record(now, prompt, &h.Board.Config().Peers[peer])
-	}
+	h.snapshot.Record(now, prompt, &h.Board.Config().Peers[peer])
 }
 
 // Ended notes whether the gateways of a peer have served a request that was forwarded at a time. If not, they have not
 // got its prompt, but for the blocks that they had.
 func (h *Home) Ended(peer int, sentAt time.Duration, served bool, prompt *lb.Prefix, had int) {
-	if !served && prompt.NeedsLookup() {
+	if !served {
 		h.snapshot.Forget(prompt, &h.Board.Config().Peers[peer], had)
 	}
 	h.of.note(h.Board.End(h.of.ReadClock(), peer, sentAt, served))

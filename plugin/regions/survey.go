@@ -69,8 +69,7 @@ func (r *Regions) roomBy(now time.Duration, request uint32, sv *survey, c *confi
 // count counts the endpoints that are open. Of what is not known none is.
 func (rm *room) count(loads []lb.Load, q lb.QueueStats, err error) {
 	if rm.known = true; err == nil {
-		rm.state = queueOf(q)
-		rm.state.Open = openOf(&rm.plan, loads)
+		rm.state = region.StateOf(&rm.plan, loads, q)
 	}
 }
 
@@ -85,21 +84,6 @@ func (sv *survey) finish() {
 		s.Wait = max(s.Wait, rm.state.Wait)
 	}
 	sv.done(s)
-}
-
-// openOf returns how many candidates take a request.
-func openOf(plan *lb.Plan, loads []lb.Load) (open int) {
-	for i := range plan.Candidates {
-		if !plan.Candidates[i].IsFull(loads[i]) {
-			open++
-		}
-	}
-	return open
-}
-
-// queueOf returns what is said of a queue.
-func queueOf(q lb.QueueStats) region.State {
-	return region.State{Queued: q.Waiting, Wait: time.Duration(q.Waiting) * q.Interval}
 }
 
 func addrsOf(plan *lb.Plan) []string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/learned"
@@ -19,13 +20,17 @@ type Prompt struct {
 	of    *Subject
 	Chain *Chain // for prefix_cache, nil where the prompt does not matter
 	Work  Work   // with unit: tokens
+	Model string // its name, "" if that was not read
+	Usage answer.Usage
+	Used  bool // the answer has shown its usage
 }
 
 // inspected takes over what is known of a body that could be read.
 func (u *Prompt) inspected(b *Content) {
 	of := u.of
+	u.Model = b.parts.ModelName(b.Text)
 	u.Work = Work{Info: b.info, Seen: len(b.Text) + b.skipped, Model: learned.Key{
-		Model: xxhash.Sum64String(b.parts.ModelName(b.Text)),
+		Model: xxhash.Sum64String(u.Model),
 		Class: of.Traits.classID(of.Config), Tenant: of.Traits.tenantID(of.Config),
 	}}
 	if b.whole && !b.info.Media && !b.info.Stateful && b.info.API != prompt.Unknown {
@@ -56,13 +61,14 @@ func (u *Prompt) chainPrompt(b *Content) {
 	skipped := first.Skipped(now)
 	chainer.Expect(skipped, mediaBytes)
 	blocks, length := chainer.Chain(b.Text, &b.parts, of.Scope, of.Gateway.Route(), tenant)
-	changed := first.Observe(chainer.First())
+	changed := !of.Trial && first.Observe(chainer.First())
 	if n, bytes, sizes := chainer.Media(); n > 0 && bytesPerToken > 0 {
 		u.Work.media = learned.Media{Count: n, Tokens: float64(bytes) / bytesPerToken, Sizes: slices.Clone(sizes)}
 	}
 	if !b.ended {
-		of.env.Stats.Count(statname.With(stats.Unread, "cause", b.unread), 1)
-		blocks = nil
+		if blocks = nil; !of.Trial {
+			of.env.Stats.Count(statname.With(stats.Unread, "cause", b.unread), 1)
+		}
 	}
 	if of.Config.Prefix.TenantHeader != "" { // requests without the header are one tenant's
 		chainer.Claim(blocks, tenant)
@@ -70,7 +76,7 @@ func (u *Prompt) chainPrompt(b *Content) {
 	u.Chain = &Chain{
 		Blocks: slices.Clone(blocks), Length: length, Planned: now,
 		shape: of.Traits.shapeOr(b.info.API), Uncached: b.info.BypassCache, whole: b.whole && !b.info.Stateful,
-		model: b.parts.ModelName(b.Text), first: first, skipped: skipped && changed,
+		model: u.Model, first: first, skipped: skipped && changed,
 	}
 }
 
@@ -80,7 +86,7 @@ func (u *Prompt) EstimateWork(r *lb.Request, size int, ended bool) {
 	w := &u.Work
 	w.Model.Cluster, w.Model.Guess, w.Open = of.Scope, clusters.GuessOf(of.Config), !ended
 	w.typical = of.prompts.Models.Typical(w.Model, w.Info.MaxTokens)
-	w.Sampled = of.Cluster.Samples.Take(w.Info.MaxTokens)
+	w.Sampled = !of.Trial && of.Cluster.Samples.Take(w.Info.MaxTokens)
 	if p := u.Chain; p != nil {
 		r.Blocks, r.PromptBytes, r.BypassCache = p.Blocks, p.Length+w.Unseen(size), p.Uncached
 	}

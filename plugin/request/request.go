@@ -10,6 +10,8 @@ import (
 type Request struct {
 	Gateway host.GatewayStream
 	Context uint32 // the gateway's
+	// Trial: it is only asked where it would go. Nothing of it is counted, recorded or learned, and it goes nowhere.
+	Trial bool
 
 	Traits Traits
 	What   prompt.Call // what the call makes an engine do

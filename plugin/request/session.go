@@ -120,3 +120,12 @@ func (ss *Session) Text() string {
 	}
 	return " session=" + ss.Result
 }
+
+// SessionID returns a number that is the same for all requests of a session, 0 for none. It does not show the key, not
+// even to who can guess that.
+func (s *Subject) SessionID() uint32 {
+	if s.Session.Key == 0 {
+		return 0
+	}
+	return prompt.Disguise(s.prompts.secret(s.Config), s.Session.Key)
+}

@@ -29,6 +29,7 @@ type Subject struct {
 	Kept    Kept                // what it has to do with what engines keep
 	Facts   Facts               // what it has to do with facts about models
 	Metrics Metrics             // what it has to do with the metrics of engines
+	Noted   Noted               // what is kept of a trial's body
 }
 
 // Init makes it the subject of a request in a VM. It must not be copied from then on: its parts know it.
@@ -142,6 +143,6 @@ func (s *Subject) NeedsPrompt() bool {
 func (s *Subject) Inspected(b *Content) {
 	s.Prompt.inspected(b)
 	if s.Config.Scrapes(s.env.Kind) || s.Config.Engines.ORCA {
-		s.Metrics.Model = b.parts.ModelName(b.Text)
+		s.Metrics.Model = s.Prompt.Model
 	}
 }

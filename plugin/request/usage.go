@@ -27,6 +27,7 @@ func (u *Prompt) LearnUsage(
 	if !ok {
 		return 0, false
 	}
+	u.Usage, u.Used = is, true
 	if u.Chain.HasBlocks() {
 		u.compareCached(is, asChosen && complete, o)
 	}

@@ -46,6 +46,8 @@ type State struct {
 	Complete bool          // all of it has passed
 	Encoded  bool          // it is compressed
 	BegunAt  time.Duration // when nothing of the prompt was left to compute, 0 where it does not matter
+	SentAt   time.Duration // when the request was sent on, 0 before
+	FirstAt  time.Duration // when a stream has shown its first output, 0 before
 	asked    time.Duration // the latest tick when all of the request was sent, 0 before
 	answered time.Duration // that when it had begun, without a look at the clock
 	TTFT     time.Duration // from the plan to the first token, for prefix_cache

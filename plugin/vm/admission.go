@@ -26,3 +26,9 @@ func (v *VM) PlanTask(now time.Duration, c *config.Config, tokens int64) (lb.Pla
 
 // Tasks implements admission.Core.
 func (v *VM) Tasks(c *config.Config) (tasks lb.TaskStore, remote bool) { return v.Stores.Tasks(c) }
+
+// Parts implements inspect.Core.
+func (v *VM) Parts() []*config.Config { return v.configs.allParts() }
+
+// IsInspected implements inspect.Core.
+func (v *VM) IsInspected() bool { return v.configs.isInspected() }

@@ -36,6 +36,11 @@ func (c *configs) contains(p *Plugin) bool { return slices.Contains(c.inForce, p
 // allParts returns the parts of all configurations in force, those of the newest first.
 func (c *configs) allParts() []*config.Config { return c.parts }
 
+// isInspected reports whether one of them has the gateway show what it knows.
+func (c *configs) isInspected() bool {
+	return slices.ContainsFunc(c.inForce, func(p *Plugin) bool { return p.Set.HasInspect() })
+}
+
 // allRegions returns those of them that name regions.
 func (c *configs) allRegions() []*config.Config { return c.regions }
 

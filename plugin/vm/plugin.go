@@ -71,9 +71,9 @@ func (p *Plugin) WarnsFirst(cluster string) bool {
 	return first
 }
 
-// HasAPI reports whether there is an API, in force or refused.
+// HasAPI reports whether there is an API of the plugin's own, in force or refused.
 func (p *Plugin) HasAPI() bool {
-	return len(p.apis) > 0 || p.Set != nil && (p.Set.HasAPI() || len(p.Set.RefusedAPIs()) > 0)
+	return len(p.apis) > 0 || p.Set != nil && (p.Set.HasAPI() || p.Set.HasInspect() || len(p.Set.RefusedAPIs()) > 0)
 }
 
 // IsRefusedAPI reports whether the path of a request is one of an API whose configuration is refused.

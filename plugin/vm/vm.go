@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/inspect"
 	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/request"
@@ -27,15 +28,16 @@ var version, revision = "unknown", "unknown"
 // have a package of their own.
 type VM struct {
 	placement.Shared
-	configs   *configs         // in force
-	lastGood  *lastGood        // configurations in shared memory
-	Ticks     *ticks           // timers and what is due
-	Bodies    *request.Bodies  // requests whose bodies have not ended
-	Regions   *regions.Regions // probes of other regions, and answers to theirs
-	API       *admission.API   // which admits requests that their senders send themselves
-	listener  *Plugin          // the newest configuration at the latest tick
-	gauges    *gauges.Gauges   // what the statistics show
-	Duplicate bool             // the plugin was found twice in one filter chain
+	configs   *configs           // in force
+	lastGood  *lastGood          // configurations in shared memory
+	Ticks     *ticks             // timers and what is due
+	Bodies    *request.Bodies    // requests whose bodies have not ended
+	Regions   *regions.Regions   // probes of other regions, and answers to theirs
+	API       *admission.API     // which admits requests that their senders send themselves
+	Inspector *inspect.Inspector // shows what the gateway knows
+	listener  *Plugin            // the newest configuration at the latest tick
+	gauges    *gauges.Gauges     // what the statistics show
+	Duplicate bool               // the plugin was found twice in one filter chain
 }
 
 // New returns the state of a VM in a gateway of the given kind.
@@ -53,6 +55,7 @@ func New(gw host.Gateway, kind config.Host) *VM {
 	v.Lists = v.Scraping.NewLists()
 	v.Regions = regions.New(e, v.configs.allRegions, v.Clusters, v.Stores, v.Views, v.Scraping, v.WakeAt)
 	v.API = admission.New(e, v, v.WakeAt, views.BudgetScope)
+	v.Inspector = inspect.New(e, v, v.Clusters, v.Stores, v.Regions, v.WakeAt, version)
 	v.gauges = gauges.New(e, v.configs.allParts, v.Clusters, v.Stores)
 	return v
 }
@@ -83,6 +86,7 @@ func (v *VM) tick(p *Plugin) {
 	v.Guard("the lists of models", func() { v.Lists.Tick(now) }, nil)
 	v.Guard("other regions", func() { v.Regions.Tick(now) }, nil)
 	v.Guard("the admission API", func() { v.API.Tick(now) }, nil)
+	v.Guard("what the gateway shows", func() { v.Inspector.Tick(now) }, nil)
 	v.Guard("requests for other regions", func() { v.Waiters.ForwardWaiting(v.Regions.HaveRoom) }, nil)
 	if !v.Ticks.heartbeatDue(now) {
 		return

@@ -60,7 +60,7 @@ func (s *Stage) SwitchAndPlay(ctx context.Context, p Policy, reqs []loadgen.Requ
 	if err := s.Switch(ctx, p); err != nil {
 		return Result{}, err
 	}
-	r := s.Play(ctx, p, reqs, warm, nil)
+	r := s.Play(ctx, p, reqs, warm)
 	err := ctx.Err()
 	if n := r.Summary.Failed(); err == nil && n > 0 {
 		err = fmt.Errorf("%s: %d of %d requests failed: %v", r.Policy, n, r.Summary.Requests, r.Summary.Errors)
@@ -68,12 +68,15 @@ func (s *Stage) SwitchAndPlay(ctx context.Context, p Policy, reqs []loadgen.Requ
 	return r, err
 }
 
-// Play resets the servers, plays the requests open loop to their end and returns what was seen, without what is due
-// before the given time: that only warms up. Several gateways get the requests in turn. each is as for
-// loadgen.Client.OpenLoop.
-func (s *Stage) Play(
-	ctx context.Context, p Policy, reqs []loadgen.Request, warm time.Duration, each func(loadgen.Sample),
-) Result {
+// Play plays the requests open loop to their end and returns what was seen, without what is due before the given time:
+// that only warms up. Several gateways get the requests in turn.
+func (s *Stage) Play(ctx context.Context, p Policy, reqs []loadgen.Request, warm time.Duration) Result {
+	return s.Measure(p, warm, func() []loadgen.Sample { return s.send(ctx, reqs) })
+}
+
+// Measure resets the servers, has send play requests of any kind and returns what was seen, without what is due before
+// the given time.
+func (s *Stage) Measure(p Policy, warm time.Duration, send func() []loadgen.Sample) Result {
 	for _, srv := range s.Servers {
 		srv.Reset()
 	}
@@ -83,7 +86,7 @@ func (s *Stage) Play(
 		s.Fleet.Reset()
 		begun <- s.engines()
 	})
-	samples := s.send(ctx, reqs, each)
+	samples := send()
 	engines := s.engines().less(<-begun)
 	placement := PlacementOf(samples, s.slots, warm)
 	samples = slices.DeleteFunc(samples, func(x loadgen.Sample) bool { return x.Due < warm })
@@ -95,7 +98,7 @@ func (s *Stage) Play(
 }
 
 // send plays the requests, each through the next of the gateways.
-func (s *Stage) send(ctx context.Context, reqs []loadgen.Request, each func(loadgen.Sample)) []loadgen.Sample {
+func (s *Stage) send(ctx context.Context, reqs []loadgen.Request) []loadgen.Sample {
 	n := len(s.clients)
 	parts := make([][]loadgen.Request, n)
 	for i := range reqs {
@@ -108,13 +111,7 @@ func (s *Stage) send(ctx context.Context, reqs []loadgen.Request, each func(load
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			samples := c.OpenLoop(ctx, parts[i], func(sample loadgen.Sample) {
-				mu.Lock()
-				defer mu.Unlock()
-				if each != nil {
-					each(sample)
-				}
-			})
+			samples := c.OpenLoop(ctx, parts[i])
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, samples...)

@@ -32,12 +32,13 @@ const RegionHeader = "x-warmgate-region"
 
 // Options describe a stage.
 type Options struct {
-	Gateways int              // gateways in front of the same servers; 0 means 1
-	Workers  int              // Envoy's worker threads, in each gateway
-	Servers  []vllmsim.Config // their MaxNumSeqs must be set
-	Slots    []int            // requests that each server runs at once; nil = its MaxNumSeqs
-	Redis    string           // ip:port of a Redis server that all gateways have a tunnel to; "" = none
-	First    Policy           // policy at the start
+	Gateways int                  // gateways in front of the same servers; 0 means 1
+	Workers  int                  // Envoy's worker threads, in each gateway
+	Servers  []vllmsim.Config     // their MaxNumSeqs must be set
+	Slots    []int                // requests that each server runs at once; nil = its MaxNumSeqs
+	Redis    string               // ip:port of a Redis server that all gateways have a tunnel to; "" = none
+	First    Policy               // policy at the start
+	Seen     func(loadgen.Sample) // is called with each sample as it ends, by several goroutines; may be nil
 
 	// For stages that are part of something larger:
 	Fleet  *vllmsim.Fleet // watches the servers; nil = one of this stage
@@ -53,6 +54,7 @@ type Stage struct {
 	Gateways []*harness.Gateway // all, the first included
 	Servers  []*vllmsim.Server
 	Fleet    *vllmsim.Fleet
+	Seen     func(loadgen.Sample) // Options.Seen
 	edits    atomic.Pointer[edits]
 	further  func(file string, doc *yaml.Node) error // Options.Edit
 	module   string
@@ -80,7 +82,7 @@ func NewStage(ctx context.Context, o Options) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{Fleet: o.Fleet, module: module, further: o.Edit}
+	s := &Stage{Fleet: o.Fleet, Seen: o.Seen, module: module, further: o.Edit}
 	if s.Fleet == nil {
 		s.Fleet = vllmsim.NewFleet()
 	}
@@ -123,7 +125,7 @@ func (s *Stage) addGateway(ctx context.Context, o Options) error {
 	}
 	s.Gateways = append(s.Gateways, g)
 	s.clients = append(s.clients, loadgen.NewClient(loadgen.Options{
-		URL: g.URL() + Path, KeepHeaders: DebugHeaders, Timeout: 2 * time.Minute,
+		URL: g.URL() + Path, KeepHeaders: DebugHeaders, Timeout: 2 * time.Minute, Seen: o.Seen,
 	}))
 	return s.awaitHealthy(ctx, g)
 }

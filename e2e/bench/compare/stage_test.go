@@ -34,7 +34,7 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := s.Play(ctx, RoundRobin, reqs[:30], 0, nil)
+	first := s.Play(ctx, RoundRobin, reqs[:30], 0)
 	if first.Summary.OK != 30 || len(first.Summary.Endpoints) != 3 {
 		t.Fatalf("round robin: %+v", first.Summary)
 	}
@@ -45,7 +45,7 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 	}
 	switched := make(chan error, 1)
 	go func() { switched <- s.Switch(ctx, LeastRequest) }()
-	second := s.Play(ctx, LeastRequest, reqs, 0, nil)
+	second := s.Play(ctx, LeastRequest, reqs, 0)
 	if err := <-switched; err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 	if err := s.Switch(ctx, FullScan); err != nil {
 		t.Fatal(err)
 	}
-	third := s.Play(ctx, FullScan, reqs[:30], 0, nil)
+	third := s.Play(ctx, FullScan, reqs[:30], 0)
 	if third.Summary.OK != 30 {
 		t.Errorf("after the second switch: %+v", third.Summary)
 	}
@@ -107,8 +107,11 @@ func TestWarmUpIsNotMeasured(t *testing.T) {
 	one.MaxNumSeqs, one.MaxQueued, one.MaxLoras = 1, -1, 1
 	many := one
 	many.MaxNumSeqs, many.MaxLoras, many.Tuning.Speed = 9, 0, 2
-	s, err := NewStage(context.Background(),
-		Options{Workers: 1, Servers: []vllmsim.Config{one, many}, First: RoundRobin})
+	all := 0
+	s, err := NewStage(context.Background(), Options{
+		Workers: 1, Servers: []vllmsim.Config{one, many}, First: RoundRobin,
+		Seen: func(loadgen.Sample) { all++ },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +128,7 @@ func TestWarmUpIsNotMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := 0
-	r := s.Play(context.Background(), RoundRobin, reqs, 500*time.Millisecond, func(loadgen.Sample) { all++ })
+	r := s.Play(context.Background(), RoundRobin, reqs, 500*time.Millisecond)
 	if all != 40 || r.Summary.OK != 20 || len(r.Samples) != 20 || r.Placement.Requests != 20 {
 		t.Errorf("%d of %d requests are measured, %d placed: %+v", len(r.Samples), all, r.Placement.Requests, r.Summary)
 	}
@@ -134,7 +136,7 @@ func TestWarmUpIsNotMeasured(t *testing.T) {
 		t.Errorf("%+v in %v s; the first server gets ten of these requests and has room for one adapter", r.Engines,
 			r.Fleet.Seconds)
 	}
-	if whole := s.Play(context.Background(), RoundRobin, reqs[:10], 0, nil); whole.Summary.OK != 10 {
+	if whole := s.Play(context.Background(), RoundRobin, reqs[:10], 0); whole.Summary.OK != 10 {
 		t.Errorf("without a warm-up: %+v", whole.Summary)
 	}
 }

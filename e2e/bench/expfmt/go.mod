@@ -1,6 +1,6 @@
 module github.com/warmgate/warmgate/e2e/bench/expfmt
 
-go 1.24.0
+go 1.24.2
 
 require (
 	github.com/prometheus/client_model v0.6.2

@@ -21,7 +21,7 @@ var margins = []float64{0.5, 1, 1.1, 1.2, 1.3, 1.6, 2, 2.7}
 // foreseen plays the calls in simulated time, with the lengths of all answers known, or with the mean alone. It returns
 // the best of the schedules with each of the margins: that with the fewest calls of the critical class lost, and of
 // these that with the most answers in time. It is a very good schedule, no upper bound.
-func foreseen(calls []call, lengths bool) []outcome {
+func foreseen(calls []Call, lengths bool) []outcome {
 	var best []outcome
 	least, most := 0, 0
 	for _, margin := range margins {
@@ -55,7 +55,7 @@ func foreseen(calls []call, lengths bool) []outcome {
 
 // schedule is a run in simulated time.
 type schedule struct {
-	calls  []call
+	calls  []Call
 	takes  []time.Duration // expected
 	margin float64
 
@@ -170,7 +170,7 @@ func (s *schedule) give(now time.Duration, engine, i int) {
 }
 
 // takes returns how long the answer takes in a full batch.
-func (c *call) takes() time.Duration {
+func (c *Call) takes() time.Duration {
 	step := tuning.DecodeStepMS + tuning.DecodeSeqMS*slots
 	ms := tuning.PrefillOverheadMS + tuning.PrefillTokenMS*float64(c.Prompt) + step*float64(c.MaxTokens)
 	return time.Duration(ms * float64(time.Millisecond))

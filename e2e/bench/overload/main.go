@@ -29,7 +29,7 @@ type settings struct {
 	stream   bool
 	policies string
 	scenes   string
-	variants []contender
+	variants []Contender
 }
 
 func parse() (settings, error) {
@@ -43,9 +43,9 @@ func parse() (settings, error) {
 	flag.Var(&s.loads, "loads", "arrivals as multiples of the servers' capacity, divided by commas")
 	flag.BoolVar(&s.stream, "stream", false, "answers stream: Envoy's admission control then takes every request for "+
 		"a success, as soon as its answer begins")
-	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders(), contender.title))
+	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders(), Contender.title))
 	bench.OnlyFlag(&s.scenes, "scenes", bench.Names(scenes(), scene.title))
-	compare.VariantFlag(func(p compare.Policy) { s.variants = append(s.variants, contender{name: p.Name, policy: p}) })
+	compare.VariantFlag(func(p compare.Policy) { s.variants = append(s.variants, Contender{Name: p.Name, Policy: p}) })
 	flag.Func("priorities", "CLASSES:DEFAULT+HIGH: also play "+priorityName+" with so many classes of Envoy's "+
 		"priority HIGH, and these max_requests; may be repeated", func(text string) error {
 		c, err := parsePriorities(text)
@@ -63,7 +63,7 @@ func parse() (settings, error) {
 var Benchmark = bench.New("overload", parse, run)
 
 func run(ctx context.Context, s settings) error {
-	chosen, err := bench.Named(contenders(), s.policies, contender.title)
+	chosen, err := bench.Named(contenders(), s.policies, Contender.title)
 	if err != nil {
 		return err
 	}
@@ -94,23 +94,23 @@ func run(ctx context.Context, s settings) error {
 // play plays all loads with every contender once a round.
 func (rep *report) play(ctx context.Context, stage *compare.Stage) error {
 	s, list := rep.settings, rep.contenders
-	var calls [][]call
+	var calls [][]Call
 	_, err := bench.Rounds(s.Rounds, len(list), func(round int) (err error) {
 		calls, err = s.calls(s.Seed + uint64(round))
 		return err
 	}, func(round, i int) (none struct{}, err error) {
 		if !list[i].limit {
-			if err := stage.Switch(ctx, list[i].policy); err != nil {
+			if err := stage.Switch(ctx, list[i].Policy); err != nil {
 				return none, err
 			}
 		}
 		for k, load := range s.loads {
-			r, err := list[i].play(ctx, stage, s, calls[k])
+			r, err := list[i].Play(ctx, stage, s.warm, s.span, calls[k])
 			if err != nil {
-				return none, fmt.Errorf("%s at %v: %w", list[i].name, load, err)
+				return none, fmt.Errorf("%s at %v: %w", list[i].Name, load, err)
 			}
-			fmt.Printf("round %d  %-20s  %4.1f × capacity  %s\n", round+1, list[i].name, load, columns.Show(&r))
-			rep.Add(at(load), list[i].name, r)
+			fmt.Printf("round %d  %-20s  %4.1f × capacity  %s\n", round+1, list[i].Name, load, columns.Show(&r))
+			rep.Add(at(load), list[i].Name, r)
 		}
 		return none, nil
 	})
@@ -121,10 +121,10 @@ func (rep *report) play(ctx context.Context, stage *compare.Stage) error {
 func at(load float64) string { return fmt.Sprintf("%v ×", load) }
 
 // calls returns the traffic of a round by load.
-func (s settings) calls(seed uint64) ([][]call, error) {
-	var out [][]call
+func (s settings) calls(seed uint64) ([][]Call, error) {
+	var out [][]Call
 	for _, load := range s.loads {
-		calls, err := callsOf(seed, load, s.warm+s.span, s.stream)
+		calls, err := Calls(seed, load, fleet(), s.warm+s.span, s.stream)
 		if err != nil {
 			return nil, err
 		}

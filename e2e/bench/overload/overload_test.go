@@ -25,11 +25,11 @@ import (
 
 func TestCalls(t *testing.T) {
 	const load, span = 4, 100 * time.Second
-	calls, err := callsOf(1, load, span, false)
+	calls, err := Calls(1, load, fleet(), span, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, _ := callsOf(1, load, span, false); !reflect.DeepEqual(calls, again) {
+	if again, _ := Calls(1, load, fleet(), span, false); !reflect.DeepEqual(calls, again) {
 		t.Error("the same seed gave other calls")
 	}
 	limit, err := capacity()
@@ -104,8 +104,8 @@ func playOne(t *testing.T, g *gate, deadline time.Duration) outcome {
 	client := loadgen.NewClient(loadgen.Options{URL: server.URL, KeepHeaders: []string{retryHeader, waitHeader}})
 	defer client.Close()
 	p := player{client: client}
-	c := call{class: &class{name: "batch", deadline: deadline}, id: "x", seed: 3}
-	return p.play(context.Background(), []call{c})[0]
+	c := Call{class: &class{name: "batch", deadline: deadline}, id: "x", seed: 3}
+	return p.play(context.Background(), []Call{c})[0]
 }
 
 func TestAClientTriesAgain(t *testing.T) {
@@ -161,7 +161,7 @@ func TestAClientLeavesAfterItsDeadline(t *testing.T) {
 	client := loadgen.NewClient(loadgen.Options{URL: server.URL})
 	defer client.Close()
 	p := player{client: client}
-	o := p.play(context.Background(), []call{{class: &class{deadline: 50 * time.Millisecond}}})[0]
+	o := p.play(context.Background(), []Call{{class: &class{deadline: 50 * time.Millisecond}}})[0]
 	if len(o.attempts) != 1 || o.good || o.attempts[0].Error != loadgen.ErrTimeout {
 		t.Errorf("%+v", o)
 	}
@@ -203,6 +203,7 @@ func TestRefused(t *testing.T) {
 func TestResult(t *testing.T) {
 	ok := loadgen.Sample{Status: 200}
 	no := loadgen.Sample{Status: 429, Error: "status_429", Total: 2 * time.Millisecond}
+	retried := loadgen.Sample{Status: 200, Due: 1500 * time.Millisecond, TTFT: 3 * time.Millisecond}
 	left := loadgen.Sample{Error: loadgen.ErrTimeout}
 	broken := loadgen.Sample{Error: loadgen.ErrReset}
 	late := loadgen.Sample{
@@ -211,7 +212,7 @@ func TestResult(t *testing.T) {
 	second := time.Second
 	r := resultOf([]outcome{
 		{class: &classes[0], due: 0, end: second, good: true, attempts: []loadgen.Sample{no, ok}}, // warms up
-		{class: &classes[0], due: second, end: second, good: true, late: 3, attempts: []loadgen.Sample{no, ok}},
+		{class: &classes[0], due: second, end: second, good: true, late: 3, attempts: []loadgen.Sample{no, retried}},
 		{class: &classes[0], due: 2 * second, late: 4, attempts: []loadgen.Sample{no, no, no}},
 		{class: &classes[1], due: 2 * second, end: 4 * second, good: true, attempts: []loadgen.Sample{ok}},
 		{class: &classes[1], due: 2 * second, end: 2 * second, attempts: []loadgen.Sample{ok}}, // too late
@@ -219,12 +220,13 @@ func TestResult(t *testing.T) {
 		// After the end.
 		{class: &classes[2], due: 3 * second, end: 3 * second, good: true, attempts: []loadgen.Sample{ok}},
 	}, second, 2*second)
-	if r.calls != 5 || r.goodput != 1 || r.lost != 1 || r.refused != 4 || r.waited != 1 || r.unheard != 1 ||
-		r.failed != 1 || r.attempts != 2 || r.late != 4 || r.atOnce.P99 != 2*time.Millisecond {
+	if r.calls != 5 || r.Goodput != 1 || r.lost != 1 || r.refused != 4 || r.waited != 1 || r.unheard != 1 ||
+		r.Failed != 1 || r.attempts != 2 || r.late != 4 || r.atOnce.P99 != 2*time.Millisecond ||
+		r.TTFT.Max != 503*time.Millisecond {
 		t.Errorf("%+v", r)
 	}
-	if r.good[critical] != 0.5 || r.good["interactive"] != 0.5 || r.good["batch"] != 0 {
-		t.Errorf("in time: %v", r.good)
+	if r.Good[critical] != 0.5 || r.Good["interactive"] != 0.5 || r.Good["batch"] != 0 {
+		t.Errorf("in time: %v", r.Good)
 	}
 }
 
@@ -266,15 +268,15 @@ func madeUp(lost int) *report {
 		span: time.Second,
 	}, capacity: 42, contenders: contenders()}
 	for _, c := range rep.contenders {
-		runs := []result{{goodput: 40}, {goodput: 20, refused: 9, lost: 7}, {goodput: 4, refused: 99, lost: 30}}
-		if c.name == pendingName {
-			runs = []result{{goodput: 38}, {goodput: 40, refused: 9}, {goodput: 37, refused: 9, lost: lost}}
+		runs := []Result{{Goodput: 40}, {Goodput: 20, refused: 9, lost: 7}, {Goodput: 4, refused: 99, lost: 30}}
+		if c.Name == pendingName {
+			runs = []Result{{Goodput: 38}, {Goodput: 40, refused: 9}, {Goodput: 37, refused: 9, lost: lost}}
 		}
 		for k := range runs {
-			runs[k].good = map[string]float64{critical: 1}
+			runs[k].Good = map[string]float64{critical: 1}
 			runs[k].late = time.Duration(k) * time.Millisecond
 			runs[k].atOnce.P99 = time.Duration(2*k) * time.Millisecond
-			rep.Add(at(rep.settings.loads[k]), c.name, runs[k], runs[k])
+			rep.Add(at(rep.settings.loads[k]), c.Name, runs[k], runs[k])
 		}
 	}
 	return rep
@@ -351,17 +353,17 @@ func TestRound(t *testing.T) {
 	if err := rep.play(ctx, stage.Stage); err != nil {
 		t.Fatal(err)
 	}
-	last := rep.Of(at(0.4), only.name)[0]
-	if last.good[critical] != 1 || last.good["batch"]+last.good["interactive"] > 0 {
-		t.Errorf("%s: %+v", only.name, last)
+	last := rep.Of(at(0.4), only.Name)[0]
+	if last.Good[critical] != 1 || last.Good["batch"]+last.Good["interactive"] > 0 {
+		t.Errorf("%s: %+v", only.Name, last)
 	}
 	for _, c := range contenders() {
-		r := rep.Of(at(0.4), c.name)[0]
-		if r.calls < 5 || r.goodput <= 0 || r.lost+r.refused+r.waited+r.failed+r.unheard > 0 {
-			t.Errorf("%s: %+v", c.name, r)
+		r := rep.Of(at(0.4), c.Name)[0]
+		if r.calls < 5 || r.Goodput <= 0 || r.lost+r.refused+r.waited+r.Failed+r.unheard > 0 {
+			t.Errorf("%s: %+v", c.Name, r)
 		}
-		if !c.limit && (c.policy.Plugin == "") != (c.policy.Cluster != harness.Warmgate) || c.policy.Describe() == "" {
-			t.Errorf("%s: %+v", c.name, c.policy)
+		if !c.limit && (c.Policy.Plugin == "") != (c.Policy.Cluster != harness.Warmgate) || c.Policy.Describe() == "" {
+			t.Errorf("%s: %+v", c.Name, c.Policy)
 		}
 	}
 }

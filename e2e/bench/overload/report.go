@@ -11,10 +11,10 @@ import (
 
 // report is the output of the benchmark.
 type report struct {
-	bench.Runs[result] // by load
+	bench.Runs[Result] // by load
 	settings           settings
 	capacity           float64 // requests a second
-	contenders         []contender
+	contenders         []Contender
 	found              bench.Line // by the scenes
 }
 
@@ -26,7 +26,7 @@ func (rep *report) best(contenderName string) []float64 {
 			if round == len(out) {
 				out = append(out, 0)
 			}
-			out[round] = max(out[round], r.goodput)
+			out[round] = max(out[round], r.Goodput)
 		}
 	}
 	return out
@@ -42,16 +42,16 @@ func (rep *report) ofBest(contenderName string, load float64) *bench.Spread {
 	return &s
 }
 
-func goodput(r *result) float64 { return r.goodput }
+func goodput(r *Result) float64 { return r.Goodput }
 
 func (rep *report) table() *bench.Table {
 	t := columns.Table("contender, load: median (min..max)")
 	t.Head = append(t.Head, "goodput, of its best")
 	for _, c := range rep.contenders {
 		for _, load := range rep.settings.loads {
-			if runs := rep.Of(at(load), c.name); len(runs) > 0 {
-				row := columns.Row(runs, c.name+", "+at(load))
-				t.Add(append(row, rep.ofBest(c.name, load).Format("%.2f"))...)
+			if runs := rep.Of(at(load), c.Name); len(runs) > 0 {
+				row := columns.Row(runs, c.Name+", "+at(load))
+				t.Add(append(row, rep.ofBest(c.Name, load).Format("%.2f"))...)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func (rep *report) configuration() []string {
 			"leave %v after it", maxRetries, backoff, grace),
 	}
 	for _, c := range rep.contenders {
-		lines = append(lines, c.name+": "+c.policy.Describe())
+		lines = append(lines, c.Name+": "+c.Policy.Describe())
 	}
 	if late := rep.latest(); late > mostLate {
 		lines = append(lines, fmt.Sprintf("not valid: requests were sent up to %.0f ms late at p99, this machine was "+
@@ -87,7 +87,7 @@ const mostLate = 50 * time.Millisecond
 // latest returns the most of the p99 of how late the generator was, over all runs.
 func (rep *report) latest() time.Duration {
 	var most time.Duration
-	rep.Each(func(_, _ string, runs []result) {
+	rep.Each(func(_, _ string, runs []Result) {
 		for i := range runs {
 			most = max(most, runs[i].late)
 		}
@@ -112,7 +112,7 @@ func (rep *report) line() bench.Line {
 	}
 	maps.Copy(l, rep.found)
 	for _, c := range rep.contenders {
-		all[c.name] = rep.figures(c.name)
+		all[c.Name] = rep.figures(c.Name)
 	}
 	if all[s.Own] == nil {
 		return l

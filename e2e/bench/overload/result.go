@@ -12,17 +12,18 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// result is what one contender did at one load.
-type result struct {
+// Result is what one contender did at one load.
+type Result struct {
 	calls    int
-	goodput  float64            // answers within their deadlines, a second
-	good     map[string]float64 // the share of those of each class, 0..1
+	Goodput  float64            // answers within their deadlines, a second
+	Good     map[string]float64 // the share of those of each class, 0..1
+	TTFT     loadgen.Quantiles  // of these, from when the call was due; of streams
 	lost     int                // calls of the critical class that were not
 	attempts float64            // per call
 	atOnce   loadgen.Quantiles  // of the time until a refusal without a wait
 	refused  int                // attempts that were refused so
 	waited   int                // attempts that were refused after a wait
-	failed   int                // attempts that got another error
+	Failed   int                // attempts that got another error
 	unheard  int                // attempts whose client left
 	late     time.Duration      // p99 of how late the generator was with a first attempt
 	wrongly  int                // attempts that were refused at once, see falseRefusals
@@ -32,10 +33,10 @@ type result struct {
 
 // resultOf reduces the outcomes of the calls that were due in the measured time. Goodput is of what was answered in
 // that time, whenever it was due: servers go on with what has come when no more comes.
-func resultOf(outcomes []outcome, warm, span time.Duration) result {
-	r := result{good: map[string]float64{}}
+func resultOf(outcomes []outcome, warm, span time.Duration) Result {
+	r := Result{Good: map[string]float64{}}
 	of := map[string]int{}
-	var atOnce, late []time.Duration
+	var atOnce, late, ttft []time.Duration
 	attempts, answered := 0, 0
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -51,7 +52,9 @@ func resultOf(outcomes []outcome, warm, span time.Duration) result {
 		attempts += len(o.attempts)
 		switch {
 		case o.good:
-			r.good[o.class.name]++
+			r.Good[o.class.name]++
+			last := &o.attempts[len(o.attempts)-1]
+			ttft = append(ttft, last.Due+last.TTFT-o.due)
 		case o.class.name == critical:
 			r.lost++
 		}
@@ -64,9 +67,10 @@ func resultOf(outcomes []outcome, warm, span time.Duration) result {
 	}
 	r.accepted += r.waited + r.unheard
 	for name, n := range of {
-		r.good[name] /= float64(n)
+		r.Good[name] /= float64(n)
 	}
-	r.goodput, r.attempts = float64(answered)/span.Seconds(), float64(attempts)/float64(max(1, r.calls))
+	r.Goodput, r.attempts = float64(answered)/span.Seconds(), float64(attempts)/float64(max(1, r.calls))
+	r.TTFT = loadgen.QuantilesOf(ttft)
 	r.atOnce, r.wrongly = loadgen.QuantilesOf(atOnce), falseRefusals(outcomes, warm, warm+span)
 	slices.Sort(late)
 	if len(late) > 0 {
@@ -76,7 +80,7 @@ func resultOf(outcomes []outcome, warm, span time.Duration) result {
 }
 
 // count counts an attempt that was not answered, and returns the times of refusals at once with its own, if it is one.
-func (r *result) count(s *loadgen.Sample, atOnce []time.Duration) []time.Duration {
+func (r *Result) count(s *loadgen.Sample, atOnce []time.Duration) []time.Duration {
 	yes, waited := refused(s)
 	switch {
 	case s.OK():
@@ -88,7 +92,7 @@ func (r *result) count(s *loadgen.Sample, atOnce []time.Duration) []time.Duratio
 	case s.Error == loadgen.ErrTimeout, s.Error == loadgen.ErrCanceled:
 		r.unheard++
 	default:
-		r.failed++
+		r.Failed++
 	}
 	return atOnce
 }
@@ -133,31 +137,31 @@ func falseRefusals(outcomes []outcome, from, to time.Duration) (n int) {
 	return n
 }
 
-func refusalP99(r *result) float64 { return bench.MS(r.atOnce.P99) }
-func lost(r *result) float64       { return float64(r.lost) }
+func refusalP99(r *Result) float64 { return bench.MS(r.atOnce.P99) }
+func lost(r *Result) float64       { return float64(r.lost) }
 
 // goodOf returns what a class has answered in time, in percent.
-func goodOf(name string) func(*result) float64 {
-	return func(r *result) float64 { return 100 * r.good[name] }
+func goodOf(name string) func(*Result) float64 {
+	return func(r *Result) float64 { return 100 * r.Good[name] }
 }
 
-var columns = bench.Columns[result]{
-	bench.Col("goodput, 1/s", "%.1f", func(r *result) float64 { return r.goodput }),
+var columns = bench.Columns[Result]{
+	bench.Col("goodput, 1/s", "%.1f", func(r *Result) float64 { return r.Goodput }),
 	bench.Col("critical in time, %", "%.0f", goodOf(classes[0].name)),
 	bench.Col(classes[1].name+", %", "%.0f", goodOf(classes[1].name)),
 	bench.Col(classes[2].name+", %", "%.0f", goodOf(classes[2].name)),
 	bench.Col("critical lost", "%.0f", lost),
-	bench.Col("refused at once", "%.0f", func(r *result) float64 { return float64(r.refused) }),
-	bench.Col("p50 of that, ms", "%.1f", func(r *result) float64 { return bench.MS(r.atOnce.P50) }),
+	bench.Col("refused at once", "%.0f", func(r *Result) float64 { return float64(r.refused) }),
+	bench.Col("p50 of that, ms", "%.1f", func(r *Result) float64 { return bench.MS(r.atOnce.P50) }),
 	bench.Col("p99, ms", "%.1f", refusalP99),
-	bench.Col("refused after a wait", "%.0f", func(r *result) float64 { return float64(r.waited) }),
-	bench.Col("clients that left", "%.0f", func(r *result) float64 { return float64(r.unheard) }),
-	bench.Col("failed", "%.0f", func(r *result) float64 { return float64(r.failed) }),
-	bench.Col("false refusals", "%.0f", func(r *result) float64 { return float64(r.wrongly) }),
-	bench.Col("accepted too late", "%.0f", func(r *result) float64 { return float64(r.accepted) }),
-	bench.Col("attempts per call", "%.2f", func(r *result) float64 { return r.attempts }),
-	bench.Col("generator late p99, ms", "%.1f", func(r *result) float64 { return bench.MS(r.late) }),
-	bench.Col("cores of Envoy", "%.2f", func(r *result) float64 { return r.cpu.Gateways }),
-	bench.Col("of clients and servers", "%.2f", func(r *result) float64 { return r.cpu.Own }),
-	bench.Col("CPU of the machine, %", "%.0f", func(r *result) float64 { return 100 * r.cpu.Machine }),
+	bench.Col("refused after a wait", "%.0f", func(r *Result) float64 { return float64(r.waited) }),
+	bench.Col("clients that left", "%.0f", func(r *Result) float64 { return float64(r.unheard) }),
+	bench.Col("failed", "%.0f", func(r *Result) float64 { return float64(r.Failed) }),
+	bench.Col("false refusals", "%.0f", func(r *Result) float64 { return float64(r.wrongly) }),
+	bench.Col("accepted too late", "%.0f", func(r *Result) float64 { return float64(r.accepted) }),
+	bench.Col("attempts per call", "%.2f", func(r *Result) float64 { return r.attempts }),
+	bench.Col("generator late p99, ms", "%.1f", func(r *Result) float64 { return bench.MS(r.late) }),
+	bench.Col("cores of Envoy", "%.2f", func(r *Result) float64 { return r.cpu.Gateways }),
+	bench.Col("of clients and servers", "%.2f", func(r *Result) float64 { return r.cpu.Own }),
+	bench.Col("CPU of the machine, %", "%.0f", func(r *Result) float64 { return 100 * r.cpu.Machine }),
 }

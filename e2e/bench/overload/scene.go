@@ -81,7 +81,7 @@ type board struct {
 // newBoard starts the servers, and gateways with these options.
 func newBoard(ctx context.Context, o compare.Options) (*board, error) {
 	b := &board{start: time.Now(), inFlight: map[string]int{}}
-	o.First, o.Edit = prepared, harness.OfFile("envoy.yaml", byPriority)
+	o.First, o.Edit = prepared, harness.OfFile("envoy.yaml", Prepare)
 	for _, c := range fleet() {
 		c.Watch = b.watch
 		o.Servers = append(o.Servers, c)
@@ -166,7 +166,7 @@ func (b *board) open(ctx context.Context, gateway int, span time.Duration, reqs 
 	c := b.clientOf(gateway)
 	defer c.Close()
 	from := time.Since(b.start)
-	samples := c.OpenLoop(ctx, reqs, nil)
+	samples := c.OpenLoop(ctx, reqs)
 	for i := range samples {
 		samples[i].Sent += from
 	}

@@ -76,15 +76,15 @@ func (s settings) spanOf(full, quick time.Duration) time.Duration {
 // were false, see falseRefusals, and that of the other attempts without an answer in time.
 func refusals(ctx context.Context, b *board, s settings) (f bench.Line, err error) {
 	s.warm, s.span = 3*time.Second, s.spanOf(20*time.Second, 4*time.Second)
-	calls, err := callsOf(s.Seed, 2, s.warm+s.span, false)
+	calls, err := Calls(s.Seed, 2, fleet(), s.warm+s.span, false)
 	if err != nil {
 		return f, err
 	}
 	c := contenders()[0]
-	if err := b.Switch(ctx, c.policy); err != nil {
+	if err := b.Switch(ctx, c.Policy); err != nil {
 		return f, err
 	}
-	r, err := c.play(ctx, b.Stage, s, calls)
+	r, err := c.Play(ctx, b.Stage, s.warm, s.span, calls)
 	fmt.Printf("refusals: %s\n", columns.Show(&r))
 	admitted := int(math.Round(r.attempts*float64(r.calls))) - r.refused
 	return bench.Line{

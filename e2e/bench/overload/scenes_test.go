@@ -85,13 +85,13 @@ func TestLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, load := range []float64{0.8, 2, 10} {
-		calls, err := callsOf(1, load, warm+span, false)
+		calls, err := Calls(1, load, fleet(), warm+span, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		with, without := foreseen(calls, true), foreseen(calls, false)
 		a, b := resultOf(with, warm, span), resultOf(without, warm, span)
-		t.Logf("%v ×: with lengths %.1f/s %v, without lengths %.1f/s %v", load, a.goodput, a.good, b.goodput, b.good)
+		t.Logf("%v ×: with lengths %.1f/s %v, without lengths %.1f/s %v", load, a.Goodput, a.Good, b.Goodput, b.Good)
 		var worked time.Duration // of the servers with full batches
 		for i, o := range without {
 			if o.attempts[0].Status == http.StatusOK && o.end >= warm && o.end < warm+span {
@@ -102,11 +102,11 @@ func TestLimit(t *testing.T) {
 		switch {
 		case a.lost+b.lost > 0:
 			t.Errorf("%v ×: %d and %d critical calls are lost", load, a.lost, b.lost)
-		case load < 1 && a.good["batch"]+b.good["batch"] < 2:
-			t.Errorf("%v ×: not all is in time: %v, %v", load, a.good, b.good)
-		case load > 1 && (a.goodput < b.goodput || b.goodput < 0.9*limit || busy < 0.9 || busy > 1.05):
-			t.Errorf("%v ×: %.1f/s, without lengths %.1f/s, capacity %.1f/s, servers busy %.2f", load, a.goodput,
-				b.goodput, limit, busy)
+		case load < 1 && a.Good["batch"]+b.Good["batch"] < 2:
+			t.Errorf("%v ×: not all is in time: %v, %v", load, a.Good, b.Good)
+		case load > 1 && (a.Goodput < b.Goodput || b.Goodput < 0.9*limit || busy < 0.9 || busy > 1.05):
+			t.Errorf("%v ×: %.1f/s, without lengths %.1f/s, capacity %.1f/s, servers busy %.2f", load, a.Goodput,
+				b.Goodput, limit, busy)
 		}
 	}
 }

@@ -20,6 +20,9 @@ import (
 // servers and slots of each: small, so that this machine can send many times what they serve, and receive all refusals.
 const servers, slots = 3, 8
 
+// Slots is how many requests all servers run at once.
+const Slots = servers * slots
+
 // tuning is the speed of the servers.
 var tuning = vllmsim.DefaultTuning()
 
@@ -78,26 +81,26 @@ func capacity() (float64, error) {
 	return compare.Capacity(fleet(), typical), nil
 }
 
-// call is a request of a user, however often it is sent.
-type call struct {
+// Call is a request of a user, however often it is sent.
+type Call struct {
 	loadgen.Request
 	class *class
 	id    string // the same in all attempts, behind that of the run
 	seed  uint64 // of how long its client waits before attempts
 }
 
-// callsOf returns the traffic at a load. The same seed gives the same.
-func callsOf(seed uint64, load float64, span time.Duration, stream bool) ([]call, error) {
+// Calls returns the traffic at a load, as multiple of what the servers can answer. The same seed gives the same.
+func Calls(seed uint64, load float64, servers []vllmsim.Config, span time.Duration, stream bool) ([]Call, error) {
 	w := workload(seed)
 	w.Stream = stream
-	reqs, err := compare.AtLoad(w, fleet(), load, span)
+	reqs, err := compare.AtLoad(w, servers, load, span)
 	if err != nil {
 		return nil, err
 	}
 	r := rand.New(rand.NewPCG(seed, 0x6f7665726c6f6164))
-	out := make([]call, len(reqs))
+	out := make([]Call, len(reqs))
 	for i := range out {
-		out[i] = call{Request: reqs[i], class: drawClass(r.Float64()), seed: r.Uint64()}
+		out[i] = Call{Request: reqs[i], class: drawClass(r.Float64()), seed: r.Uint64()}
 		a, b := r.Uint64(), r.Uint64()
 		out[i].id = fmt.Sprintf("-%04x-4%03x-9%03x-%012x", a>>16&0xffff, a&0xfff, b>>52, b&0xffffffffffff)
 	}
@@ -163,7 +166,7 @@ type player struct {
 }
 
 // play sends the calls when they are due and returns what became of each, in their order.
-func (p *player) play(ctx context.Context, calls []call) []outcome {
+func (p *player) play(ctx context.Context, calls []Call) []outcome {
 	out := make([]outcome, len(calls))
 	var wg sync.WaitGroup
 	p.start, p.run = time.Now(), fmt.Sprintf("%08x", rand.Uint32())
@@ -180,7 +183,7 @@ func (p *player) play(ctx context.Context, calls []call) []outcome {
 }
 
 // call sends a call until it is answered, its client has had enough, or an answer would come too late.
-func (p *player) call(ctx context.Context, c *call) outcome {
+func (p *player) call(ctx context.Context, c *Call) outcome {
 	o := outcome{class: c.class, due: c.Due, takes: c.takes(), late: time.Since(p.start) - c.Due}
 	end := p.start.Add(c.Due + c.class.deadline)
 	r := rand.New(rand.NewPCG(c.seed, 0))
@@ -202,7 +205,7 @@ func (p *player) call(ctx context.Context, c *call) outcome {
 }
 
 // attempt sends a call once.
-func (p *player) attempt(ctx context.Context, c *call, end time.Time) loadgen.Sample {
+func (p *player) attempt(ctx context.Context, c *Call, end time.Time) loadgen.Sample {
 	ctx, cancel := context.WithDeadline(ctx, end.Add(grace))
 	defer cancel()
 	q := c.Request

@@ -167,16 +167,16 @@ func (e *Engine) admit(now time.Duration, budget *int, count func(*Request, int)
 	taken := 0
 	for *budget > 0 && taken < len(e.waiting) && len(e.running) < e.cfg.MaxNumSeqs {
 		r := e.waiting[taken]
+		first := !r.ran
 		n, ok := e.place(r, *budget)
 		if !ok {
 			e.starved = true
 			break
 		}
-		taken++
-		e.running = append(e.running, r)
-		if !r.ran {
-			r.ran, r.admitted, r.cached = true, now, r.computed
+		if taken++; first {
+			r.admitted = now
 		}
+		e.running = append(e.running, r)
 		count(r, n)
 	}
 	e.waiting = slices.Delete(e.waiting, 0, taken)
@@ -187,13 +187,21 @@ func (e *Engine) admit(now time.Duration, budget *int, count func(*Request, int)
 func (e *Engine) place(r *Request, budget int) (tokens int, ok bool) {
 	hits, idle := e.cache.find(r.Prompt)
 	// The last token is always computed, since its output is the next token.
-	computed := min(hits, r.tokens()-1) / e.cfg.BlockSize * e.cfg.BlockSize
+	cached := min(hits, r.tokens()-1) / e.cfg.BlockSize * e.cfg.BlockSize
+	computed, brought := cached, r.Computed && !r.ran
+	if brought {
+		computed = r.tokens() - 1
+	}
 	n := min(r.tokens()-computed, budget)
 	if e.inBlocks(computed+n)-hits > e.cache.free()+e.cache.idle-idle {
 		return 0, false
 	}
 	r.entries = e.cache.acquire(r.entries[:0], r.Prompt)
 	r.computed, r.named, r.partly, r.found = computed, 0, false, len(r.entries)
+	r.began = brought
+	if !r.ran {
+		r.ran, r.cached = true, cached
+	}
 	e.grow(r, n)
 	return n, true
 }

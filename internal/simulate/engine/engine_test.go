@@ -212,3 +212,37 @@ func TestLikeStepsWithEvictions(t *testing.T) {
 			wantCached, gotTTFT, wantTTFT, e.Preemptions(), preempted)
 	}
 }
+
+// TestComputedPrompt holds that a prompt that was computed elsewhere takes memory and one step, is found by others, and
+// is computed here if its memory is taken.
+func TestComputedPrompt(t *testing.T) {
+	times := enginesim.DefaultTimes()
+	for _, blocks := range []int{200, 72} {
+		e := New(enginesim.Config{NumBlocks: blocks, MaxQueued: -1}, times)
+		prompt := []Part{{Name: 1, Tokens: 1000}}
+		r := &Request{Prompt: prompt, Answer: 40, Name: 2, Computed: true}
+		other := &Request{Prompt: []Part{{Name: 3, Tokens: 100}}, Answer: 40, Computed: true}
+		var now, first, last time.Duration
+		for _, q := range []*Request{other, r} {
+			if err := e.Add(q, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for e.Begin(0); e.Ends() > 0; e.Begin(now) {
+			now = e.Ends()
+			got, done := e.Finish()
+			if slices.Contains(got, r) {
+				first = now
+			}
+			if slices.Contains(done, r) {
+				last = now
+			}
+		}
+		if want := 10 * time.Millisecond; first <= 0 || first > want || r.Cached() != 0 || e.Cached(prompt) < 900 {
+			t.Errorf("first token after %v, %d tokens were cached, %d are", first, r.Cached(), e.Cached(prompt))
+		}
+		if again := last > time.Second/2; again != (e.Preemptions() > 0) || again != (blocks < 100) {
+			t.Errorf("%d blocks: %v, %d preemptions", blocks, last, e.Preemptions())
+		}
+	}
+}

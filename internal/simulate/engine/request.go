@@ -9,6 +9,9 @@ type Request struct {
 	// Name names the prompt with its answer, for prompts that continue it; 0 if there will be none.
 	Name  uint64
 	Owner any // what the caller keeps with the request
+	// Computed is set if another engine has computed the prompt, and it was brought here: all but its last token, as
+	// vLLM computes that again. If its memory is taken, it is computed here.
+	Computed bool
 
 	prompt    int // tokens
 	computed  int // leading tokens of prompt and answer that are in memory

@@ -25,7 +25,7 @@ func HTML(w io.Writer, about []string, runs []Run) error {
 	for _, c := range all {
 		data.Head = append(data.Head, c.table)
 	}
-	rows := withClasses(runs)
+	rows := withParts(runs)
 	for i := range rows {
 		row := []string{label(&rows[i])}
 		for _, c := range all {
@@ -70,10 +70,32 @@ func plots(runs []Run) (all []template.HTML) {
 			l.X, l.Y = append(l.X, float64(r.Endpoints)), append(l.Y, r.perMillion())
 		}
 	}
-	for _, p := range []*plot{&ttft, &wait, &open, &cached, &price} {
+	for _, p := range append([]*plot{&ttft, &wait, &open, &cached, &price}, regionPlots(runs)...) {
 		if len(p.Lines) > 0 {
 			all = append(all, p.svg())
 		}
+	}
+	return all
+}
+
+// regionPlots returns plots of each run in regions: which of them has how many requests, and what it sends to others.
+func regionPlots(runs []Run) (all []*plot) {
+	for i := range runs {
+		open := plot{Title: "Requests under way by region: " + label(&runs[i]), X: "s", Y: "requests"}
+		sent := plot{Title: "Forwarded to other regions: " + label(&runs[i]), X: "s", Y: "%"}
+		for _, of := range runs[i].Regions {
+			r := Run{Result: of.Result}
+			under := overTime(&r, func(p *simulate.Point) (float64, bool) { return float64(p.Open), p.Served > 0 })
+			share := overTime(&r, func(p *simulate.Point) (float64, bool) {
+				return 100 * float64(p.Forwarded) / float64(max(1, p.Sent)), p.Sent > 0
+			})
+			under.Name, share.Name = of.Name, of.Name
+			open.Lines = append(open.Lines, under)
+			if of.Forwarded > 0 {
+				sent.Lines = append(sent.Lines, share)
+			}
+		}
+		all = append(all, &open, &sent)
 	}
 	return all
 }

@@ -27,27 +27,35 @@ type Run struct {
 	Suffices *bool `json:"suffices,omitempty"`
 }
 
-// withClasses returns the runs with a row for each class below its run, of which only some figures are known. Of what
-// has served nothing no times are known.
-func withClasses(runs []Run) (rows []Run) {
+// withParts returns the runs with a row below its run for each region of the users, and for each class, of which only
+// some figures are known. Of what has served nothing no times are known.
+func withParts(runs []Run) (rows []Run) {
 	nan := math.NaN()
-	known := func(served int, ttft simulate.Times) simulate.Times {
+	timesOf := func(served int, ttft simulate.Times) simulate.Times {
 		if served == 0 {
 			return simulate.Times{Mean: nan, P50: nan, P90: nan, P99: nan}
 		}
 		return ttft
 	}
-	for _, run := range runs {
-		r := *run.Result
-		if r.TTFT = known(r.Served, r.TTFT); r.Served == 0 {
+	add := func(r simulate.Result, cost float64) {
+		if r.TTFT = timesOf(r.Served, r.TTFT); r.Served == 0 {
 			r.PerToken, r.TokensPer, r.Cached, r.Waited, r.Queued, r.Uneven = nan, nan, nan, nan, nan, nan
 		}
-		rows = append(rows, Run{Result: &r, Cost: run.Cost})
+		rows = append(rows, Run{Result: &r, Cost: cost})
+	}
+	for _, run := range runs {
+		r := *run.Result
+		add(r, run.Cost)
+		for _, of := range r.Regions {
+			part := *of.Result
+			part.Policy += ": " + of.Name
+			add(part, nan)
+		}
 		for _, c := range r.Classes {
 			rows = append(rows, Run{Cost: nan, Result: &simulate.Result{
 				Policy: r.Policy + ": " + c.Name, Endpoints: r.Endpoints, Served: c.Served,
-				Refused: map[string]int{"": c.Refused}, TTFT: known(c.Served, c.TTFT), PerToken: nan, TokensPer: nan,
-				Cached: nan, Waited: nan, Queued: nan, Uneven: nan, Preempted: -1,
+				Refused: map[string]int{"": c.Refused}, TTFT: timesOf(c.Served, c.TTFT), PerToken: nan, TokensPer: nan,
+				Cached: nan, Waited: nan, Queued: nan, Uneven: nan, Preempted: -1, Forwarded: -1,
 			}})
 		}
 	}
@@ -91,16 +99,19 @@ var columns = []column{
 	{"waited ms", "waited_s", 0, func(r *Run) float64 { return r.Waited }, 1e3},
 	{"queued ms", "queued_s", 0, func(r *Run) float64 { return r.Queued }, 1e3},
 	{"max/mean", "uneven", 2, func(r *Run) float64 { return r.Uneven }, 1},
-	{"preempted", "preempted", 0, preempted, 1},
+	{"preempted", "preempted", 0, func(r *Run) float64 { return known(r.Preempted) }, 1},
 }
 
-// preempted is how often a request was preempted, if that is known.
-func preempted(r *Run) float64 {
-	if r.Preempted < 0 {
+// known is a number of events, unless it is below 0: then it is not known.
+func known(n int64) float64 {
+	if n < 0 {
 		return math.NaN()
 	}
-	return float64(r.Preempted)
+	return float64(n)
 }
+
+// regional are the columns of runs in regions.
+var regional = []column{{"forwarded", "forwarded", 0, func(r *Run) float64 { return known(int64(r.Forwarded)) }, 1}}
 
 // costs are the columns for those who know a price.
 var costs = []column{
@@ -119,19 +130,23 @@ func (c *column) cell(r *Run) string {
 
 // columnsOf returns those that the runs have.
 func columnsOf(runs []Run) []column {
-	if slices.ContainsFunc(runs, func(r Run) bool { return r.Cost > 0 }) {
-		return slices.Concat(columns, costs)
+	all := slices.Clone(columns)
+	if slices.ContainsFunc(runs, func(r Run) bool { return len(r.Regions) > 0 }) {
+		all = append(all, regional...)
 	}
-	return columns
+	if slices.ContainsFunc(runs, func(r Run) bool { return r.Cost > 0 }) {
+		all = append(all, costs...)
+	}
+	return all
 }
 
 // Print prints runs in a format, one a line.
 func Print(w io.Writer, format string, runs []Run) error {
 	switch format {
 	case "table":
-		return printTable(w, withClasses(runs))
+		return printTable(w, withParts(runs))
 	case "csv":
-		return printCSV(w, withClasses(runs))
+		return printCSV(w, withParts(runs))
 	case "json":
 		e := json.NewEncoder(w)
 		for i := range runs {

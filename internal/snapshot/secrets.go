@@ -1,0 +1,109 @@
+package snapshot
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/warmgate/warmgate/lb/setting"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// leftOut stands for what is not shown.
+const leftOut = "(left out)"
+
+var (
+	// secretNames finds names of what is secret, in configurations of anybody.
+	secretNames = regexp.MustCompile(`(?i)passw|secret|credential|authorization|cookie|private|signature|` +
+		`api[-_]?key|(^|[-_.])(token|key|auth)$|(token|key)$`)
+	// plainNames finds the names above that are not: names of headers, and of what the plugin counts.
+	plainNames = regexp.MustCompile(`(?i)^(hash|session|cache)[-_]?key$`)
+	// secretTexts finds texts that are secret by their form, or have a secret in them.
+	secretTexts = regexp.MustCompile(`(?i)\b(bearer|basic)\s+\S|\b(sk|pk|rk|ghp|gho|glpat|xox[abprs])[-_]\w{8}|` +
+		`\beyJ[\w-]{10}|\b(AKIA|ASIA)[0-9A-Z]{12}|\bAIza[\w-]{20}|-----BEGIN|` +
+		`(passw(or)?d|secret|token|api[-_]?key|authorization)\s*[=:]\s*\S`)
+	longRuns = regexp.MustCompile(`[\w+/=-]{20,}`)
+	hexRun   = regexp.MustCompile(`^[0-9a-fA-F-]{32,}$`)
+)
+
+// documented are the names of the plugin's keys that are documented as secrets, without their sections.
+var documented = sync.OnceValue(func() map[string]bool {
+	names := map[string]bool{}
+	for _, k := range config.Keys() {
+		if k.Setting.Type == setting.Secret {
+			names[k.Name[strings.LastIndexByte(k.Name, '.')+1:]] = true
+		}
+	}
+	return names
+})
+
+// withoutSecrets returns a decoded JSON value without what is secret in it: what a key says to be so, texts that look
+// so, and users and queries of URLs. The keys of objects count, too.
+func withoutSecrets(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		hidden := 0
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			shown := key
+			if looksSecret(key) {
+				hidden++
+				shown = fmt.Sprintf("%s #%d", leftOut, hidden)
+			}
+			if isSecretName(key) {
+				out[shown] = leftOut
+			} else {
+				out[shown] = withoutSecrets(v[key])
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = withoutSecrets(item)
+		}
+		return out
+	case string:
+		return plainText(v)
+	}
+	return v
+}
+
+func isSecretName(key string) bool {
+	return documented()[key] || secretNames.MatchString(key) && !plainNames.MatchString(key)
+}
+
+// plainText returns a text without what is secret in it.
+func plainText(text string) string {
+	if strings.Contains(text, "://") {
+		u, err := url.Parse(text)
+		if err != nil {
+			return leftOut
+		}
+		u.User, u.RawQuery, u.Fragment, u.RawFragment = nil, "", "", ""
+		text = u.String()
+	}
+	if looksSecret(text) {
+		return leftOut
+	}
+	return text
+}
+
+// looksSecret reports whether a text has a known kind of secret, or a long run of characters as random ones are: with
+// digits and letters of both cases, or of many hexadecimal digits.
+func looksSecret(text string) bool {
+	if secretTexts.MatchString(text) {
+		return true
+	}
+	for _, run := range longRuns.FindAllString(text, -1) {
+		if hexRun.MatchString(run) || strings.ContainsAny(run, "0123456789") && strings.ToLower(run) != run &&
+			strings.ToUpper(run) != run && run[0] != '/' {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,179 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/internal/state"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// explain returns what would become of a request.
+func (d *fakeDriver) explain(worker int, r streamtest.Request) (e *state.Explanation) {
+	d.t.Helper()
+	d.explained = func(got *state.Explanation) {
+		if e != nil {
+			d.t.Error("a trial is answered twice")
+		}
+		e = got
+	}
+	c := d.client(worker, r)
+	for range 20 {
+		if e == nil { // it is held for its body, or for Redis
+			d.advance(20 * time.Millisecond)
+		}
+	}
+	d.explained = nil
+	if e == nil {
+		d.t.Fatalf("%+v is not explained", r)
+	}
+	if c.Upstream() >= 0 || c.Routed || c.Held() || c.Result().Body != "{}" {
+		d.t.Errorf("a trial is forwarded to %d, routed %v, held %v, answered %q", c.Upstream(), c.Routed, c.Held(),
+			c.Result().Body)
+	}
+	return e
+}
+
+// explainedConfigs are one of each kind of choice, with how a process begins that has it.
+var explainedConfigs = map[string]func(t *testing.T) *fakeDriver{
+	"requests": func(t *testing.T) *fakeDriver { return startFake(t, 2, 4, requestsConfig) },
+	"tokens":   func(t *testing.T) *fakeDriver { return startFake(t, 2, 4, tokensConfig) },
+	"prompts":  func(t *testing.T) *fakeDriver { return startFake(t, 2, 4, renderedConfig) },
+	"shadow": func(t *testing.T) *fakeDriver {
+		return startFake(t, 2, 4, strings.Replace(renderedConfig, `{"debug`, `{"shadow":true,"debug`, 1))
+	},
+	"sessions": func(t *testing.T) *fakeDriver {
+		return startFake(t, 2, 4, `{"lb_policy":"consistent_hash","lb_config":{"debug_headers":true,`+
+			`"session":{"key":["header:x-session","body:user"]}}}`)
+	},
+	"metrics": func(t *testing.T) *fakeDriver {
+		d := startFake(t, 2, 4, metricsConfig)
+		d.pages = map[string]string{}
+		for i, e := range d.endpoints {
+			d.pages[e.Addr] = fmt.Sprintf("vllm:num_requests_running %d\nvllm:num_requests_waiting 0\n"+
+				"vllm:kv_cache_usage_perc 0.%d\n", i, i)
+		}
+		return d
+	},
+	"a queue": func(t *testing.T) *fakeDriver {
+		return startFake(t, 2, 4, queueConfig(twoClasses))
+	},
+	"clusters": func(t *testing.T) *fakeDriver { return startSites(t, 2, amongConfig("global_least_request", "")) },
+	"an endpoint in a cluster": func(t *testing.T) *fakeDriver {
+		return startSites(t, 2, nestedConfig("", "prefix_cache", ""))
+	},
+	"budgets": func(t *testing.T) *fakeDriver {
+		return startBudget(t, 2, `"weight":1,"max_concurrent_requests":4,"max_tokens_per_minute":20000`, tenantsConfig)
+	},
+}
+
+// randomRequest returns one of a few that differ in all that is read of requests.
+func randomRequest(random *rand.Rand) streamtest.Request {
+	text := strings.Repeat(fmt.Sprint("a system prompt ", random.IntN(3)), 200)
+	user := fmt.Sprint("u", random.IntN(9))
+	body := fmt.Sprintf(`{"model":"m","user":"%s","messages":[{"role":"system","content":"%s"},`+
+		`{"role":"user","content":"%d"}]}`, user, text, random.IntN(5))
+	r := streamtest.Request{Headers: [][2]string{
+		{"x-session", user},
+		{"x-tenant", fmt.Sprint("t", random.IntN(5))},
+		{"x-class", []string{"interactive", "batch"}[random.IntN(2)]},
+	}}
+	switch random.IntN(8) {
+	case 0:
+		r.Method, r.Path = "GET", "/v1/models"
+	case 1:
+		r.Frames = []string{`{"model":`}
+	case 2:
+		r.Frames = []string{body[:len(body)/2], body[len(body)/2:]}
+	default:
+		r.Frames = []string{body}
+	}
+	return r.Filled()
+}
+
+// What a request is explained with is what comes of the same request right after that, whatever is in flight; and
+// nothing is counted, recorded or learned of trials.
+func TestExplainedIsDecided(t *testing.T) {
+	for name, start := range explainedConfigs {
+		t.Run(name, func(t *testing.T) {
+			d := start(t)
+			random := rand.New(rand.NewPCG(3, 4))
+			for i := range 50 { // from then on metrics of engines are read
+				d.client(i%2, streamtest.Request{}).conclude()
+			}
+			d.advance(2 * time.Second)
+			var open []*fakeStream
+			waited, chosen := 0, 0
+			for i := range 300 {
+				r, worker := randomRequest(random), random.IntN(2)
+				values, cells := maps.Clone(d.metrics.values), maps.Clone(d.kv.Cells)
+				d.rand = rand.New(rand.NewPCG(uint64(i), 5))
+				e := d.explain(worker, r)
+				if !reflect.DeepEqual(values, d.metrics.values) {
+					t.Fatalf("request %d: the statistics show a trial: %v, %v before", i, d.metrics.values, values)
+				}
+				if !reflect.DeepEqual(cells, d.kv.Cells) {
+					t.Fatalf("request %d: a trial has changed shared memory", i)
+				}
+				d.rand = rand.New(rand.NewPCG(uint64(i), 5))
+				c := d.client(worker, r)
+				waited += compareExplained(t, e, c)
+				if c.core.first.reason == lb.ReasonChosen {
+					chosen++
+				}
+				open = append(open, c)
+				for len(open) > random.IntN(16) {
+					at := random.IntN(len(open))
+					open[at].conclude()
+					open = append(open[:at], open[at+1:]...)
+				}
+				if random.IntN(4) == 0 {
+					d.advance(time.Duration(random.IntN(300)) * time.Millisecond)
+				}
+			}
+			if name == "a queue" && waited == 0 || name != "shadow" && chosen < 30 {
+				t.Errorf("%d requests have waited, for %d an endpoint was chosen", waited, chosen)
+			}
+			for _, c := range open {
+				c.leave()
+			}
+			d.advance(time.Second)
+			d.drained()
+		})
+	}
+}
+
+// compareExplained fails the test unless an explanation is what has come of the request. It returns 1 for one that
+// waits.
+func compareExplained(t *testing.T, e *state.Explanation, c *fakeStream) int {
+	t.Helper()
+	pl := c.core.first
+	for i := range e.Decisions {
+		d := &e.Decisions[i]
+		if d.Waits {
+			if !pl.Wait.IsQueued() {
+				t.Fatalf("explained with a wait, and it does not: %+v", d)
+			}
+			return 1
+		}
+		if d.Reason != pl.reason.String() || d.Endpoint != pl.Lease.Chosen || d.Rule == "store" {
+			t.Fatalf("explained %+v, came to %q by %s", d, pl.Lease.Chosen, pl.reason)
+		}
+		for _, k := range d.Candidates {
+			if k.Addr == d.Endpoint && (k.Matched != 0) != (pl.Lease.Reservation.Grant.Cached > 0) {
+				t.Fatalf("explained with %+v, %d blocks matched", k, pl.Lease.Reservation.Grant.Cached)
+			}
+		}
+		pl = pl.inside
+	}
+	if pl != nil {
+		t.Fatalf("a choice is not explained: %+v", e)
+	}
+	return 0
+}

@@ -1,0 +1,153 @@
+// Package inspect shows what the gateway knows to those who may ask (lb_config.inspect): the state of clusters and
+// regions, and the latest decisions. Nothing of what requests contain is shown but names of models, cut short.
+package inspect
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/state"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/apicall"
+	"github.com/warmgate/warmgate/plugin/clusters"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/regions"
+	"github.com/warmgate/warmgate/plugin/stores"
+)
+
+// Inspector is the part of a VM that shows what the gateway knows.
+type Inspector struct {
+	*host.Env
+	Decisions *Decisions
+	core      Core
+	clusters  clusters.Known
+	stores    *stores.Stores
+	regions   *regions.Regions
+	wakeAt    func(now, at time.Duration)
+	version   string
+	watch     watch
+	heard     map[string]map[string]lb.Load // what was in flight in Redis, by clusters and endpoints
+	toldAt    time.Duration                 // when the other VMs were told of clusters last
+
+	shown   shown         // the latest answer
+	waiting []func()      // calls that wait for the next one
+	due     time.Duration // when that is begun, 0 while it is not put off
+}
+
+// Core is what the inspector needs of the VM.
+type Core interface {
+	// Parts returns the parts of all configurations in force, those of the newest first.
+	Parts() []*config.Config
+	// IsInspected reports whether one of them has the gateway show what it knows.
+	IsInspected() bool
+}
+
+// shown is what was answered last.
+type shown struct {
+	at       time.Duration
+	clusters string // as JSON, "" for nothing yet
+	leftOut  int
+}
+
+const (
+	// shownFor is how long an answer is good: many calls cost no more than one for each tick.
+	shownFor = process.TickPeriod
+	// firstWait is how long a call waits that finds nobody watching: by then each VM has told what it knows.
+	firstWait = 5 * process.TickPeriod / 2
+)
+
+// New returns the inspector of a VM of that version. wakeAt has a tick come soon after a time.
+func New(
+	e *host.Env, core Core, known clusters.Known, s *stores.Stores, r *regions.Regions,
+	wakeAt func(now, at time.Duration), version string,
+) *Inspector {
+	in := &Inspector{
+		Env: e, core: core, clusters: known, stores: s, regions: r, wakeAt: wakeAt, version: version,
+		watch: watch{kv: e.GW.KV(), owner: s.Owner, slot: -1},
+	}
+	in.Decisions = &Decisions{env: e, watch: &in.watch}
+	return in
+}
+
+var kinds = []apicall.Kind{
+	{Name: "state", Method: "GET"},
+	{Name: "explain", Method: "POST", Nested: true},
+}
+
+// NewCall takes in a request to what a configuration shows. explain takes over a call that is to be explained.
+func (in *Inspector) NewCall(r apicall.Request, c *config.Inspect, explain func(*apicall.Call)) *apicall.Call {
+	var call *apicall.Call
+	call = apicall.New(in.Env, r, &apicall.API{
+		Path: c.Path, Token: string(c.Token), Kinds: kinds,
+		Run: func(kind int, _ string) {
+			if kind > 0 {
+				explain(call)
+				return
+			}
+			in.state(call)
+		},
+	})
+	return call
+}
+
+// state answers what the gateway knows.
+func (in *Inspector) state(call *apicall.Call) {
+	since, err := strconv.ParseInt(call.Query("since"), 10, 64)
+	if err != nil && call.Query("since") != "" {
+		call.Refuse(400, "bad_request", "since: want milliseconds since 1970, at_ms of an earlier answer")
+		return
+	}
+	now := in.ReadClock()
+	first := !in.watch.isOn(now)
+	in.watch.begin(now)
+	answer := func() {
+		call.WhenThere(func() { call.Reply(200, "ok", in.answer(in.Clock(), since)) }, nil)
+	}
+	if in.shown.clusters != "" && now-in.shown.at < shownFor {
+		answer()
+		return
+	}
+	in.waiting = append(in.waiting, answer)
+	switch {
+	case len(in.waiting) > 1: // it comes with the answer to another one
+	case first:
+		in.due = now + firstWait
+		in.wakeAt(now, in.due)
+	default:
+		in.gather(now)
+	}
+}
+
+// Explain answers a call with what would become of its request.
+func (in *Inspector) Explain(call *apicall.Call, e *state.Explanation) {
+	e.Version = in.version
+	call.Reply(200, "ok", explanationText(e))
+}
+
+// Tick has the VM tell the others what it knows while somebody watches, and answers calls that were put off.
+func (in *Inspector) Tick(now time.Duration) {
+	if !in.core.IsInspected() {
+		return
+	}
+	in.watch.tick(now)
+	in.Decisions.tell(now)
+	if in.watch.isOn(now) && now-in.toldAt >= stores.HeartbeatPeriod {
+		in.toldAt = now
+		in.tell(now)
+	}
+	if in.due > 0 && now >= in.due {
+		in.due = 0
+		in.gather(now)
+	}
+}
+
+// done answers all calls that wait.
+func (in *Inspector) done() {
+	waiting := in.waiting
+	in.waiting = nil
+	for _, answer := range waiting {
+		answer()
+	}
+}
