@@ -18,7 +18,7 @@ const (
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
 // and the same input gives the same output.
 var pure = []string{
-	"internal/enginesim", "internal/simulate",
+	"internal/enginesim", "internal/explain", "internal/simulate",
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery",
 	"plugin/endpoints", "plugin/inspect",
@@ -62,14 +62,14 @@ const (
 // may import more.
 var mayImport = map[string][]string{
 	"cmd/warmgate": {
-		"cmd/warmgate/internal/gateways", "cmd/warmgate/internal/screen", "internal/live", "internal/snapshot",
-		bubbletea,
-		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
-		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "internal/simulate/calibrate",
-		"internal/vllmsim", "lb/region", "plugin/config", cobra + "/doc",
-		"cmd/warmgate/internal/gateways", "internal/live", "internal/live/page", "internal/snapshot",
+		"cmd/warmgate/internal/explanation", "cmd/warmgate/internal/gateways", "cmd/warmgate/internal/lint",
+		"cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", "cmd/warmgate/internal/screen",
+		"cmd/warmgate/internal/source", "internal/accesslog", "internal/explain", "internal/live", "internal/live/page",
+		"internal/mooncake", "internal/simulate", "internal/simulate/calibrate", "internal/snapshot", "internal/state",
+		"internal/vllmsim", "lb/region", "plugin/config", bubbletea, cobra, cobra + "/doc",
 	},
-	"cmd/warmgate/internal/gateways": {"internal/snapshot", cobra, yamlV3},
+	"cmd/warmgate/internal/gateways":    {"internal/snapshot", cobra, yamlV3},
+	"cmd/warmgate/internal/explanation": {"internal/state", "lb/prompt"},
 	"cmd/warmgate/internal/lint": {
 		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
 		jsonschema, jsonschema + "/kind", "golang.org/x/text/language", "golang.org/x/text/message",
@@ -79,15 +79,23 @@ var mayImport = map[string][]string{
 	"cmd/warmgate/internal/screen":  {"internal/live", bubbletea, "github.com/charmbracelet/x/ansi"},
 	"cmd/warmgate/internal/source":  {yamlV3},
 	"internal/simulate": {
-		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
-		"lb/memstore", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/clusters", "plugin/config",
+		"internal/accesslog", "internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer",
+		"lb/engines", "lb/memstore", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/clusters", "plugin/config",
 		"plugin/learned", "plugin/process", "plugin/stores",
 	},
 	"internal/vllmsim/vllmsimtest": {"internal/vllmsim"},
-	"internal/simulate/calibrate":  {"internal/enginesim"},
-	"internal/simulate/engine":     {"internal/enginesim"},
+	"internal/simulate/calibrate": {
+		"internal/accesslog", "internal/enginesim", "internal/simulate", "internal/simulate/engine",
+	},
+	"internal/simulate/engine": {"internal/enginesim"},
 
-	"internal/enginesim":     {xxhash},
+	"internal/accesslog": {"lb/prompt"},
+	"internal/enginesim": {xxhash},
+	"internal/explain": {
+		"internal/simulate", "internal/state", "lb", "lb/memstore", "lb/prompt", "plugin/config", "plugin/core",
+		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/stats", "plugin/stores", "plugin/vm",
+		"redisclient",
+	},
 	"internal/fieldtest":     nil,
 	"internal/jsontext":      nil,
 	"internal/live":          {"internal/snapshot", "internal/state", "lb"},

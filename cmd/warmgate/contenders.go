@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/warmgate/warmgate/cmd/warmgate/internal/lint"
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
 	"github.com/warmgate/warmgate/internal/simulate"
 )
@@ -103,25 +102,11 @@ func ofPolicy(text string, count map[string]int) (w written, err error) {
 
 // ofFile returns the configuration in a file, which may be of any kind that validate reads.
 func ofFile(f *source.File) (written, error) {
-	result := lint.File(f, lint.Auto, true)
-	for _, found := range result.Findings {
-		if !found.Warning {
-			at := f.Position(found.At)
-			return written{}, fmt.Errorf("%d:%d: %s", at.Line, at.Column, problem(found))
-		}
+	c, err := configIn(f)
+	if err != nil {
+		return written{}, err
 	}
-	if n := len(result.Checked); n != 1 {
-		return written{}, fmt.Errorf("has %d configurations of the plugin, want one", n)
-	}
-	c := &result.Checked[0]
 	return written{name: f.Name, flag: "--config " + f.Name, raw: c.Text, gateway: c.Host}, nil
-}
-
-func problem(f lint.Finding) string {
-	if f.Path == "" {
-		return f.Text
-	}
-	return f.Path + ": " + f.Text
 }
 
 // checkClasses refuses a class of the load that none of the queues has: it would wait as another one.

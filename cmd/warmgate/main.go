@@ -60,7 +60,7 @@ who run such gateways. It changes nothing.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newValidate(), newSimulate(), newCalibrate(), newEngine(), newSnapshot(), newTop(), newUI(),
-		newVersion(), newMan())
+	root.AddCommand(newValidate(), newExplain(), newSimulate(), newCalibrate(), newEngine(), newSnapshot(), newTop(),
+		newUI(), newVersion(), newMan())
 	return root
 }

@@ -3,8 +3,8 @@ package state
 // Explanation is what would become of a request, and why. Nothing of it is counted, and it goes nowhere.
 type Explanation struct {
 	Format    int        `json:"format"`
-	Version   string     `json:"version"` // of the plugin
-	AtMS      int64      `json:"at_ms"`   // time of the gateway, since 1970
+	Version   string     `json:"version,omitempty"` // of the plugin in a gateway
+	AtMS      int64      `json:"at_ms"`             // time of the gateway, since 1970
 	Request   Request    `json:"request"`
 	Decisions []Decision `json:"decisions"` // one; two if an endpoint is chosen inside the chosen cluster
 }

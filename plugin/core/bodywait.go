@@ -71,7 +71,9 @@ func (pl *choice) inspect(size int, end bool) host.Action {
 		size = max(size, pl.Traits.Length)
 	}
 	b.ReadMembers(&r, size, end)
-	pl.Shown.Read(&r)
+	if pl.Trial {
+		pl.Noted.Read(&r)
+	}
 	if pl.Config.Clusters.Endpoint != nil {
 		kept := r
 		kept.Text = slices.Clone(r.Text) // for the choice inside, which may come after this callback

@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/warmgate/warmgate/internal/state"
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/request"
@@ -24,6 +25,14 @@ type trial struct {
 func (s *Stream) Explain(path string, answer func(e *state.Explanation)) {
 	t := &trial{s.Gateway, s, path, answer, false}
 	s.Gateway, s.Trial, s.Traits, s.settle = t, true, request.Traits{}, t.settle
+}
+
+// Plans returns the plans of the request's choices, for programs that ask what the plugin would do.
+func (s *Stream) Plans() (plans []*lb.Plan) {
+	for pl := s.first; pl != nil; pl = pl.inside {
+		plans = append(plans, &pl.Lease.Reservation.Plan)
+	}
+	return plans
 }
 
 // RequestHeaders implements host.GatewayStream, as do the methods below. Headers for the gateway that answers are not
@@ -97,7 +106,7 @@ func (t *trial) end() {
 func (t *trial) explanation() *state.Explanation {
 	v, first := t.of.plugin.VM, t.of.first
 	e := &state.Explanation{Format: state.Format, AtMS: v.GW.Wall().Milliseconds()}
-	e.Request = first.Shown.Trial()
+	e.Request = request.Shown{Of: &first.Subject}.Trial()
 	for pl := first; pl != nil; pl = pl.inside {
 		d := pl.foresight.Explain()
 		if d.AtMS = e.AtMS; !d.Waits {

@@ -10,16 +10,17 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/clusters"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // This file is how a choice is shown to those who look into the gateway.
 
 // Decision returns what is shown of the choice, with so many candidates at most: the cheapest ones and the chosen one.
 func (f *Foresight) Decision(most int) state.Decision {
-	pl, t := f.Of, &f.Trial
+	pl, t, shown := f.Of, &f.Trial, request.Shown{Of: &f.Of.Subject}
 	r := &pl.Lease.Reservation
 	d := state.Decision{
-		Cluster: pl.Scope, API: pl.Shown.API(), Model: pl.Shown.Model(), Endpoint: pl.Lease.Chosen,
+		Cluster: pl.Scope, API: shown.API(), Model: shown.Model(), Endpoint: pl.Lease.Chosen,
 		Prompt: r.Request.PromptTokens, Output: r.Request.OutputTokens, Blocks: len(r.Plan.Prefix.Blocks),
 		WaitMS: pl.Wait.waited.Milliseconds(),
 	}

@@ -17,7 +17,7 @@ import (
 // reserveTenant counts the request at its tenant, if tenants have budgets, before it is at a target.
 func (pl *Placement) reserveTenant(now time.Duration) Result {
 	v, t := pl.Shared, &pl.Lease.Budget.tenant
-	if t.plan = pl.tenantPlan(); t.plan == nil {
+	if t.plan = pl.charge.tenantPlan(); t.plan == nil {
 		return Result{Step: Ready, At: now}
 	}
 	t.id = v.Stores.NextID()
@@ -29,14 +29,15 @@ func (pl *Placement) reserveTenant(now time.Duration) Result {
 }
 
 // tenantPlan returns how the request is counted at its tenant, nil if tenants have no budgets.
-func (pl *Placement) tenantPlan() *lb.Plan {
-	b := pl.Config.Budget()
-	if b == nil || !b.Tenants.Limited() || pl.Config.Shadow || !pl.Computes() {
+func (ch *charging) tenantPlan() *lb.Plan {
+	of := ch.of
+	b := of.Config.Budget()
+	if b == nil || !b.Tenants.Limited() || of.Config.Shadow || !of.Computes() {
 		return nil
 	}
-	pl.Traits.Read(pl.Gateway)
-	digest := tenantDigest(pl.Traits.Value(b.Tenants.Header))
-	return b.Tenants.Plan(lb.TenantsScope+pl.Scope, digest, pl.Lease.Reservation.Plan.Budget.Tokens)
+	of.Traits.Read(of.Gateway)
+	digest := tenantDigest(of.Traits.Value(b.Tenants.Header))
+	return b.Tenants.Plan(lb.TenantsScope+of.Scope, digest, of.Lease.Reservation.Plan.Budget.Tokens)
 }
 
 // tenantDigest returns what stands for a tenant in stores.

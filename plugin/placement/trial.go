@@ -27,7 +27,7 @@ func (f *Foresight) Foresee(now time.Duration) Result {
 	if l.Redis != nil {
 		return f.askRedis(now)
 	}
-	if p := pl.tenantPlan(); p != nil {
+	if p := pl.charge.tenantPlan(); p != nil {
 		t := v.Stores.Local.Try(now, p)
 		if errors.Is(t.Err, lb.ErrOverBudget) || errors.Is(t.Err, lb.ErrFull) {
 			expected := cmp.Or(t.Grant.Expected, host.MinWait)

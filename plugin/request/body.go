@@ -183,6 +183,8 @@ func (b *Body) whyUnread(end bool) string {
 		return b.unread
 	case end && b.hidesLast():
 		return unreadHidden
+	case b.Received > b.Plan.most:
+		return unreadLong
 	case end:
 		return unreadValues
 	case b.Late:

@@ -2,7 +2,6 @@ package request
 
 import (
 	"cmp"
-	"errors"
 	"strings"
 
 	"github.com/warmgate/warmgate/internal/state"
@@ -11,12 +10,8 @@ import (
 
 // This file is how a request is shown to those who look into the gateway.
 
-// Shown is what is shown of a request, and what a trial keeps for that.
-type Shown struct {
-	of     *Subject
-	model  string // its name
-	unread string // why no more of its body was read
-}
+// Shown is what is shown of a request.
+type Shown struct{ Of *Subject }
 
 // apiNames are the names of APIs as they are shown.
 var apiNames = [...]string{
@@ -35,32 +30,18 @@ var callNames = [...]string{
 const maxShownModel = 256
 
 // API returns the name of the API that the request is for, "" if that is not known.
-func (n *Shown) API() string { return apiNames[n.of.Traits.shapeOr(n.of.Prompt.Work.Info.API)] }
+func (n Shown) API() string { return apiNames[n.Of.Traits.shapeOr(n.Of.Prompt.Work.Info.API)] }
 
 // Model returns the name of the request's model, as far as one was kept, and cut short.
-func (n *Shown) Model() string {
-	name := cmp.Or(n.of.Prompt.Model, n.model, n.of.Metrics.Model, prompt.ModelInPath(n.of.Traits.Path))
+func (n Shown) Model() string {
+	s := n.Of
+	name := cmp.Or(s.Prompt.Model, s.Metrics.Model, prompt.ModelInPath(s.Traits.Path))
 	return strings.ToValidUTF8(name[:min(len(name), maxShownModel)], "")
 }
 
-// Read keeps what a trial shows of its body, which was read or could not be.
-func (n *Shown) Read(b *Content) {
-	if !n.of.Trial {
-		return
-	}
-	switch n.unread = b.unread; {
-	case errors.Is(b.Err, prompt.ErrAmbiguous):
-		n.unread = "ambiguous"
-	case b.Err != nil:
-		n.unread = "malformed"
-	default:
-		n.model = b.parts.ModelName(b.Text)
-	}
-}
-
 // Trial returns what was read of a trial.
-func (n *Shown) Trial() state.Request {
-	s, w := n.of, &n.of.Prompt.Work
+func (n Shown) Trial() state.Request {
+	s, w := n.Of, &n.Of.Prompt.Work
 	r := state.Request{
 		Call: callNames[s.What], API: n.API(), Model: n.Model(),
 		Stream: w.Info.Stream, BodyBytes: int64(s.Body.Received), ReadBytes: int64(w.Seen),
@@ -85,11 +66,11 @@ func given(is bool) string {
 }
 
 // whyUnread returns why not all of the body was read, "" if it was.
-func (n *Shown) whyUnread() string {
-	s, w := n.of, &n.of.Prompt.Work
+func (n Shown) whyUnread() string {
+	s, w := n.Of, &n.Of.Prompt.Work
 	switch {
-	case n.unread != "":
-		return n.unread
+	case n.Of.Noted.unread != "":
+		return n.Of.Noted.unread
 	case w.Seen > 0 && w.Seen >= s.Body.Received, s.Body.Received == 0 && s.Traits.Length == 0:
 		return ""
 	case s.Traits.Opaque:

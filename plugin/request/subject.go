@@ -29,13 +29,13 @@ type Subject struct {
 	Kept    Kept                // what it has to do with what engines keep
 	Facts   Facts               // what it has to do with facts about models
 	Metrics Metrics             // what it has to do with the metrics of engines
-	Shown   Shown               // what is shown of it
+	Noted   Noted               // what is kept of a trial's body
 }
 
 // Init makes it the subject of a request in a VM. It must not be copied from then on: its parts know it.
 func (s *Subject) Init(r *Request, e *host.Env, known clusters.Known, p *Prompts) {
 	s.Request, s.env, s.clusters, s.prompts = r, e, known, p
-	s.Prompt.of, s.Kept.of, s.Facts.of, s.Shown.of = s, s, s, s
+	s.Prompt.of, s.Kept.of, s.Facts.of = s, s, s
 }
 
 // known returns what is known of the cluster, nil for nothing.
