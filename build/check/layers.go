@@ -64,9 +64,9 @@ var mayImport = map[string][]string{
 	"cmd/warmgate": {
 		"cmd/warmgate/internal/explanation", "cmd/warmgate/internal/gateways", "cmd/warmgate/internal/lint",
 		"cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", "cmd/warmgate/internal/screen",
-		"cmd/warmgate/internal/source", "internal/explain", "internal/live", "internal/live/page", "internal/mooncake",
-		"internal/simulate", "internal/simulate/calibrate", "internal/snapshot", "internal/state", "internal/vllmsim",
-		"lb/region", "plugin/config", bubbletea, cobra, cobra + "/doc",
+		"cmd/warmgate/internal/source", "internal/accesslog", "internal/explain", "internal/live", "internal/live/page",
+		"internal/mooncake", "internal/simulate", "internal/simulate/calibrate", "internal/snapshot", "internal/state",
+		"internal/vllmsim", "lb/region", "plugin/config", bubbletea, cobra, cobra + "/doc",
 	},
 	"cmd/warmgate/internal/gateways":    {"internal/snapshot", cobra, yamlV3},
 	"cmd/warmgate/internal/explanation": {"internal/state", "lb/prompt"},
@@ -79,14 +79,17 @@ var mayImport = map[string][]string{
 	"cmd/warmgate/internal/screen":  {"internal/live", bubbletea, "github.com/charmbracelet/x/ansi"},
 	"cmd/warmgate/internal/source":  {yamlV3},
 	"internal/simulate": {
-		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
-		"lb/memstore", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/clusters", "plugin/config",
+		"internal/accesslog", "internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer",
+		"lb/engines", "lb/memstore", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/clusters", "plugin/config",
 		"plugin/learned", "plugin/process", "plugin/stores",
 	},
 	"internal/vllmsim/vllmsimtest": {"internal/vllmsim"},
-	"internal/simulate/calibrate":  {"internal/enginesim"},
-	"internal/simulate/engine":     {"internal/enginesim"},
+	"internal/simulate/calibrate": {
+		"internal/accesslog", "internal/enginesim", "internal/simulate", "internal/simulate/engine",
+	},
+	"internal/simulate/engine": {"internal/enginesim"},
 
+	"internal/accesslog": {"lb/prompt"},
 	"internal/enginesim": {xxhash},
 	"internal/explain": {
 		"internal/simulate", "internal/state", "lb", "lb/memstore", "lb/prompt", "plugin/config", "plugin/core",

@@ -5,6 +5,9 @@
 //	go run . release          write build/out/release: modules, images, SBOMs, the Helm chart, checksums, provenance
 //	go run . push REGISTRY    push all images below REGISTRY, as registry.example.com/warmgate
 //
+//	go run . layout-program           the same for the image of the program warmgate, which containers run
+//	go run . push-program REGISTRY
+//
 // The flag -root names the source tree; `make wasm` has put the modules into its build/out. -out is where the release
 // goes instead, and -key a private key that signs images and files. SOURCE_DATE_EPOCH, seconds since 1970, is the time
 // that images and SBOMs are given; without it they are of 1970. REVISION is the commit, where there is no repository;
@@ -57,8 +60,19 @@ func run(ctx context.Context, o options, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	signed := "nothing is signed: no key is given\n"
+	if signer.key != nil {
+		signed = "signed with " + o.key + "\n"
+	}
 	var do func(artifacts []*artifact) error
 	switch {
+	case len(args) == 1 && args[0] == "layout-program", len(args) == 2 && args[0] == "push-program":
+		done, err := containers(ctx, o, signer, args)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(out, done+signed)
+		return err
 	case len(args) == 1 && args[0] == "layout":
 		do = func(artifacts []*artifact) error { return layouts(filepath.Join(o.root, "build/out/image"), artifacts) }
 	case len(args) == 1 && args[0] == "release":
@@ -66,7 +80,8 @@ func run(ctx context.Context, o options, args []string, out io.Writer) error {
 	case len(args) == 2 && args[0] == "push":
 		do = func(artifacts []*artifact) error { return push(ctx, args[1], artifacts) }
 	default:
-		return errors.New("usage: image [-root FOLDER] [-out FOLDER] [-key FILE] layout | release | push REGISTRY")
+		return errors.New("usage: image [-root FOLDER] [-out FOLDER] [-key FILE] " +
+			"layout | release | push REGISTRY | layout-program | push-program REGISTRY")
 	}
 	artifacts, err := read(o.root)
 	if err != nil {
@@ -79,10 +94,6 @@ func run(ctx context.Context, o options, args []string, out io.Writer) error {
 	}
 	if err := do(artifacts); err != nil {
 		return err
-	}
-	signed := "nothing is signed: no key is given\n"
-	if signer.key != nil {
-		signed = "signed with " + o.key + "\n"
 	}
 	_, err = io.WriteString(out, list(artifacts)+signed)
 	return err
@@ -99,23 +110,29 @@ type artifact struct {
 	signatures []image // of the images, with a key
 }
 
-// read reads the two modules, and their version from what Higress's console shows.
-func read(root string) ([]*artifact, error) {
+// versionOf reads the version from what Higress's console shows, and says of when things are to be.
+func versionOf(root string) (version string, created time.Time, err error) {
 	text, err := os.ReadFile(filepath.Join(root, "build/spec.yaml"))
 	if err != nil {
-		return nil, fmt.Errorf("image: %w", err)
+		return "", created, fmt.Errorf("image: %w", err)
 	}
 	var spec struct{ Info struct{ Version string } }
 	if err := yaml.Unmarshal(text, &spec); err != nil {
-		return nil, fmt.Errorf("image: build/spec.yaml: %w", err)
+		return "", created, fmt.Errorf("image: build/spec.yaml: %w", err)
 	}
-	created, err := sourceDate(os.Getenv("SOURCE_DATE_EPOCH"))
+	created, err = sourceDate(os.Getenv("SOURCE_DATE_EPOCH"))
+	return spec.Info.Version, created, err
+}
+
+// read reads the two modules.
+func read(root string) ([]*artifact, error) {
+	version, created, err := versionOf(root)
 	if err != nil {
 		return nil, err
 	}
 	var artifacts []*artifact
 	for _, host := range []string{"envoy", "higress"} {
-		a := &artifact{name: "warmgate-" + host, version: spec.Info.Version, created: created}
+		a := &artifact{name: "warmgate-" + host, version: version, created: created}
 		if a.module, err = os.ReadFile(filepath.Join(root, "build/out", a.name+".wasm")); err != nil {
 			return nil, fmt.Errorf("image: %w (run make wasm)", err)
 		}

@@ -1,26 +1,36 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmgate/warmgate/internal/accesslog"
+	"github.com/warmgate/warmgate/internal/simulate"
 	"github.com/warmgate/warmgate/internal/simulate/calibrate"
 )
 
 func newCalibrate() *cobra.Command {
 	var output string
 	command := &cobra.Command{
-		Use:   "calibrate PAGE...",
-		Short: "Fit a simulated server to pages of a real one's metrics",
-		Long: `Fit the times of a simulated server to pages of vLLM's metrics, and print them as flags of warmgate simulate.
+		Use:   "calibrate FILE...",
+		Short: "Fit a simulated server to an access log, or to pages of a real one's metrics",
+		Long: `Fit the times of a simulated server, and the size of its KV cache, to a gateway's access log with the plugin's line, or
+to pages of vLLM's metrics, and print them as flags of warmgate simulate. - is the standard input.
+
+The log has to be that of all gateways in front of the servers, which have to be alike, with a policy that reads the
+usage in answers, such as prefix_cache. Its answers have to be streams.
 
 A page has counts since its server began. Pages of several servers that are alike, under loads that differ, are best:
-from one page alone, the times of prompts, tokens, steps and requests cannot be told apart. - is the standard input.`,
-		Example: `  curl -s http://10.0.0.1:8000/metrics | warmgate calibrate -
+from one page alone, the times of prompts, tokens, steps and requests cannot be told apart.`,
+		Example: `  warmgate calibrate access.log.gz
+  curl -s http://10.0.0.1:8000/metrics | warmgate calibrate -
   warmgate simulate --endpoints 4,8 $(warmgate calibrate quiet.prom busy.prom)`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error { return fit(command, output, args) },
@@ -29,30 +39,18 @@ from one page alone, the times of prompts, tokens, steps and requests cannot be 
 	return command
 }
 
-// fit fits to the pages that are named.
+// fit fits to the files that are named, and prints what has come of it.
 func fit(command *cobra.Command, output string, args []string) error {
-	var pages []calibrate.Page
-	for _, name := range args {
-		text, err := readPage(name, command.InOrStdin())
-		if err != nil {
-			return err
-		}
-		p, err := calibrate.Parse(string(text))
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		pages = append(pages, p)
-	}
-	r, err := calibrate.Fit(pages)
+	out, errs := command.OutOrStdout(), command.ErrOrStderr()
+	r, err := fitFiles(args, command.InOrStdin())
 	if err != nil {
 		return err
 	}
-	out, errs := command.OutOrStdout(), command.ErrOrStderr()
 	if output == "json" {
 		return json.NewEncoder(out).Encode(map[string]any{
 			"prompt_ms": r.Times.PrefillOverheadMS, "prefill_ms": r.Times.PrefillTokenMS,
 			"step_ms": r.Times.DecodeStepMS, "sequence_ms": r.Times.DecodeSeqMS, "cache_tokens": r.CacheTokens,
-			"error": r.Error, "guessed": r.Guessed,
+			"error": r.Error, "rest_error": r.RestError, "guessed": r.Guessed, "answers": r.Answers,
 		})
 	}
 	t := &r.Times
@@ -62,17 +60,68 @@ func fit(command *cobra.Command, output string, args []string) error {
 		fmt.Fprintf(out, " --cache %d", r.CacheTokens)
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintf(errs, "The times differ from those of the pages by %.1f %%.\n", 100*r.Error)
+	what := "pages"
+	if r.Answers > 0 {
+		what = "log"
+		fmt.Fprintf(errs, "Of %d answers, a fifth was left out of the fit. Half of these are less than %.1f %% off in "+
+			"the time to the first output, and %.1f %% in the rest.\n", r.Answers, 100*r.Error, 100*r.RestError)
+		if r.CacheTokens == 0 {
+			fmt.Fprintln(errs, "How much the KV cache holds does not show: nothing seems to have been evicted.")
+		}
+	} else {
+		fmt.Fprintf(errs, "The times differ from those of the pages by %.1f %%.\n", 100*r.Error)
+	}
 	if r.Guessed {
-		fmt.Fprintln(errs, "The pages are too few, or too alike, to tell times apart: what they do not say is guessed.")
+		fmt.Fprintf(errs, "The %s say too little to tell the times apart: what they do not say is guessed.\n", what)
 	}
 	return nil
 }
 
-// readPage reads a file, or the standard input.
-func readPage(name string, stdin io.Reader) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(stdin)
+// fitFiles fits to pages, or to access logs, which are put together.
+func fitFiles(names []string, stdin io.Reader) (calibrate.Result, error) {
+	var pages []calibrate.Page
+	var lines []accesslog.Request
+	for _, name := range names {
+		from, closeFile, err := openPlain(name, stdin)
+		if err != nil {
+			return calibrate.Result{}, err
+		}
+		defer func() { _ = closeFile() }() // all of it was read
+		if isPage(from) {
+			p, err := readPage(from)
+			if err != nil {
+				return calibrate.Result{}, fmt.Errorf("%s: %w", name, err)
+			}
+			pages = append(pages, p)
+			continue
+		}
+		log, err := accesslog.Parse(from)
+		if err != nil {
+			return calibrate.Result{}, fmt.Errorf("%s: %w", name, err)
+		}
+		lines = append(lines, log.Requests...)
 	}
-	return os.ReadFile(name)
+	switch {
+	case len(lines) == 0:
+		return calibrate.Fit(pages)
+	case len(pages) > 0:
+		return calibrate.Result{}, errors.New("want access logs, or pages of metrics, not both")
+	}
+	slices.SortStableFunc(lines, func(a, b accesslog.Request) int { return a.Start.Compare(b.Start) })
+	return calibrate.FitLog(simulate.FromLog(lines))
+}
+
+// isPage reports whether the content is a page of metrics: it begins with a comment or a name. It may be empty.
+func isPage(from *bufio.Reader) bool {
+	begin, _ := from.Peek(peeked) // what is shorter comes with an error
+	begin = bytes.TrimSpace(begin)
+	return len(begin) == 0 || begin[0] == '#' || begin[0] >= 'a' && begin[0] <= 'z'
+}
+
+func readPage(from io.Reader) (calibrate.Page, error) {
+	text, err := io.ReadAll(from)
+	if err != nil {
+		return calibrate.Page{}, err
+	}
+	return calibrate.Parse(string(text))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -42,6 +43,28 @@ func TestCalibrateRefuses(t *testing.T) {
 		status, out, errs := play(c.stdin, append([]string{"calibrate"}, strings.Fields(c.flags)...)...)
 		if status != statusFault || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%q: status %d, %s%s", c.flags, status, out, errs)
+		}
+	}
+}
+
+// Access logs are put together. What is printed are flags of simulate.
+func TestCalibrateByALog(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(file, []byte(accessLog(30)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, flags, errs := play(accessLog(30), "calibrate", file, "-")
+	if status != 0 || !strings.Contains(errs, "Of 60 answers") || !strings.Contains(errs, "guessed") {
+		t.Fatalf("status %d, %s%s", status, flags, errs)
+	}
+	simulated(t, strings.Fields(flags)...)
+	for want, args := range map[string][]string{
+		"fewer than 50": {file},
+		"not both":      {file, harness.PathT(t, "metrics/testdata/vllm-0.32.0.prom")},
+	} {
+		if status, out, errs := play("", append([]string{"calibrate"}, args...)...); status != statusFault ||
+			out != "" || !strings.Contains(errs, want) {
+			t.Errorf("%q: status %d, %s%s", args, status, out, errs)
 		}
 	}
 }

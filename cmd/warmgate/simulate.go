@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/outcome"
-	"github.com/warmgate/warmgate/internal/mooncake"
 	"github.com/warmgate/warmgate/internal/simulate"
 )
 
@@ -56,8 +55,9 @@ func newSimulate() *cobra.Command {
 		Long: `Replay a load against simulated model servers in virtual time, with the policies and the embedded store of the plugin:
 to compare policies and settings, and to see how many servers a load needs.
 
-The load is described (--sessions and what follows it), or a trace in Mooncake's form (--trace). Each policy, and each
-configuration of the plugin, serves the same load before each number of servers. The same seed gives the same result.
+The load is described (--sessions and what follows it), or is that of a gateway's access log, or of a trace in
+Mooncake's form (--trace). Each policy, and each configuration of the plugin, serves the same load before each number of
+servers. The same seed gives the same result.
 
 Servers may be of several kinds (--servers), in regions that forward requests to each other (--region), or in two pools
 of which one computes prompts for the other (--prefill, --decode).`,
@@ -94,7 +94,8 @@ of which one computes prompts for the other (--prefill, --decode).`,
 // loadFlags adds the flags of the load.
 func (s *simulation) loadFlags(command *cobra.Command) {
 	f, l := command.Flags(), &s.sessions
-	f.StringVar(&s.trace, "trace", "", "file of a trace in Mooncake's form, JSON lines, perhaps compressed with gzip")
+	f.StringVar(&s.trace, "trace", "", "file to replay: an access log with the plugin's line, or a trace in "+
+		"Mooncake's form, perhaps compressed with gzip; - is the standard input")
 	f.Float64Var(&s.speed, "speed", s.speed, "by which factor the trace is faster than it was recorded")
 	f.Var((*tokens)(&l.Users), "sessions", "conversations at the same time")
 	f.Var((*tokens)(&l.Requests), "requests", "requests of all conversations together")
@@ -116,7 +117,7 @@ func (s *simulation) run(command *cobra.Command) error {
 	if err := s.validate(command); err != nil {
 		return err
 	}
-	load, requests, err := s.newLoad()
+	load, requests, err := s.newLoad(command.InOrStdin(), command.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func (s *simulation) play(g *game, play func(g *game) (*simulate.Result, error))
 }
 
 // newLoad returns what makes the load for a run, and how many requests it has.
-func (s *simulation) newLoad() (load func() simulate.Load, requests int, err error) {
+func (s *simulation) newLoad(stdin io.Reader, notes io.Writer) (load func() simulate.Load, requests int, err error) {
 	if s.trace == "" {
 		s.sessions.Places = s.where.places()
 		if err := s.sessions.Validate(); err != nil {
@@ -217,17 +218,11 @@ func (s *simulation) newLoad() (load func() simulate.Load, requests int, err err
 		}
 		return func() simulate.Load { return s.sessions.New(s.seed) }, s.sessions.Expected(), nil
 	}
-	trace, err := mooncake.Read(s.trace)
+	trace, err := readTrace(s.trace, s.speed, stdin, notes)
 	if err != nil {
 		return nil, 0, err
 	}
-	const year = 365 * 24 * time.Hour
-	took := float64(trace[len(trace)-1].Timestamp-trace[0].Timestamp) / s.speed
-	if most := year.Milliseconds(); took > float64(most) {
-		return nil, 0, fmt.Errorf("the trace would take %.0f ms, want a year at most, %d ms", took, most)
-	}
-	t := &simulate.Trace{Requests: trace, Speed: s.speed}
-	return func() simulate.Load { return simulate.Divide(t.New(s.seed), s.where.places()) }, len(trace), nil
+	return func() simulate.Load { return simulate.Divide(trace.New(s.seed), s.where.places()) }, trace.Requests, nil
 }
 
 // validate refuses what there cannot be.

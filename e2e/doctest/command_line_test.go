@@ -23,6 +23,7 @@ const commandLine = "docs/command-line.md"
 // TestCommandLine runs the commands of the document in their order, in a folder with the shipped files. What the
 // document shows must be printed.
 func TestCommandLine(t *testing.T) {
+	needs(t, "curl")
 	dir := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin")+"/",
 		"./cmd/warmgate")
@@ -35,7 +36,7 @@ func TestCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	serveAdmin(t, filepath.Join(dir, "envoy-config", "admin.sock"))
-	shows(t, commandLine, play(t, place{dir: dir}, strings.Join(shell(t, commandLine), "")))
+	shows(t, commandLine, play(t, place{dir: dir, engine: engine(t)}, strings.Join(shell(t, commandLine), "")))
 }
 
 // adminPages are what the administration of the gateway that the document looks at answers.

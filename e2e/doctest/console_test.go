@@ -12,11 +12,12 @@ import (
 )
 
 // programs are those that commands in console blocks may run. Such commands need a cluster: the tests of e2e/mesh run
-// those that install, without one. TestGuide runs those of docs/envoy.md, with the Envoy that `make envoy` leaves, and
-// TestCommands of build/image those of docs/artifacts.md, but for cosign's.
+// those that install, without one. TestGuide runs those of docs/envoy.md, with what make leaves in build/out, and
+// TestCommands of build/image those of docs/artifacts.md, but for cosign's. Those of examples/compose need Docker: the
+// tests of e2e/compose run what is started.
 var programs = []string{
-	"../build/out/envoy", "base64", "cd", "cosign", "curl", "export", "git", "grep", "helm", "istioctl", "kubectl",
-	"make", "openssl", "sed", "sha256sum",
+	"../build/out/envoy", "../build/out/warmgate", "base64", "cd", "cosign", "curl", "docker", "export", "git", "grep",
+	"helm", "istioctl", "kubectl", "make", "openssl", "sed", "seq", "sha256sum", "xargs",
 }
 
 // file matches what a command reads: with -f, or as a patch.

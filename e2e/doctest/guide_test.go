@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,8 @@ func TestGuide(t *testing.T) {
 		t.Fatalf("docs/envoy.md sends its first request by %q", install[last])
 	}
 	install[last] = strings.Replace(install[last], tries, "--retry 1800 ", 1)
+	engines := lab.Commands(lab.Block(t, "docs/envoy.md", "console", "engine"))
+	install = slices.Insert(install, 2, engines...) // between the second and the third command, as the document says
 	guide, metrics := shell(t, "docs/envoy.md"), shell(t, "docs/metrics.md")
 	if len(guide) < 5 || !strings.Contains(guide[0], "curl") {
 		t.Fatalf("the guide has changed: %q", guide)

@@ -1,7 +1,6 @@
 package doctest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -10,16 +9,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/freeport"
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// place is where commands run: a folder, whose programs in bin come first, and the port that the gateway has in it in
-// place of the documented one.
-type place struct{ dir, port string }
+// place is where commands run: a folder, whose programs in bin come first, and the ports that are there in the place of
+// documented ones.
+type place struct {
+	dir, port string // the latter of the gateway
+	engine    int    // port of the first server of warmgate engine; 0 if the commands start none
+}
 
 // stage lays out a tree as a user has it after `make wasm`, with two model servers, free ports and envoy in the PATH.
 func stage(t *testing.T) place {
@@ -40,12 +44,30 @@ func stage(t *testing.T) place {
 		t.Fatal(err)
 	}
 	envoyIn(t, dir)
-	return place{dir, ports(t, config)}
+	var models []string
+	for _, m := range harness.Models(t, 2) {
+		_, port, err := net.SplitHostPort(m.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		models = append(models, port)
+	}
+	return place{dir: dir, port: ports(t, config, models)}
 }
 
-// empty is a folder with nothing in it, for a user who has two model servers. What is fetched comes from this machine:
-// git copies the source tree, whose ports are free ones, and `make envoy` finds an Envoy that ENVOY names. All else is
-// as it is printed.
+// engine finds ports for two simulated servers, and returns the first one.
+func engine(t *testing.T) int {
+	t.Helper()
+	port, err := freeport.Get(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// empty is a folder with nothing in it, for a user who starts two simulated servers. What is fetched comes from this
+// machine: git copies the source tree, whose ports are free ones, and `make envoy` finds an Envoy that ENVOY names. All
+// else is as it is printed.
 func empty(t *testing.T) place {
 	t.Helper()
 	dir, tree := t.TempDir(), t.TempDir()
@@ -88,22 +110,19 @@ func empty(t *testing.T) place {
 	t.Setenv("ENVOY", envoyIn(t, dir))
 	program(t, dir, "git", "set -eu\n[ \"$*\" = \"clone https://github.com/warmgate/warmgate\" ]\nmv \""+tree+
 		"\" warmgate\n")
-	return place{dir, ports(t, filepath.Join(tree, "envoy-config"))}
+	first := engine(t)
+	models := []string{strconv.Itoa(first), strconv.Itoa(first + 1)}
+	return place{dir, ports(t, filepath.Join(tree, "envoy-config"), models), first}
 }
 
-// ports starts two model servers, writes their ports and a free one for the gateway into the files of a folder, and
-// returns the latter.
-func ports(t *testing.T, config string) string {
+// ports writes the ports of two model servers and a free one for the gateway into the files of a folder, and returns
+// the latter.
+func ports(t *testing.T, config string, models []string) string {
 	t.Helper()
 	gateway := harness.FreePortT(t)
 	replace(t, filepath.Join(config, "envoy.yaml"), "port_value: 10000", "port_value: "+gateway)
-	for i, model := range harness.Models(t, 2) {
-		port := []string{"8000", "8001"}[i]
-		_, own, err := net.SplitHostPort(model.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		replace(t, filepath.Join(config, "endpoints.yaml"), "port_value: "+port+"}", "port_value: "+own+"}")
+	for i, port := range []string{"8000", "8001"} {
+		replace(t, filepath.Join(config, "endpoints.yaml"), "port_value: "+port+"}", "port_value: "+models[i]+"}")
 	}
 	return gateway
 }
@@ -152,13 +171,23 @@ func replace(t *testing.T, file, old, text string) {
 func play(t *testing.T, p place, script string) string {
 	t.Helper()
 	script = strings.ReplaceAll(script, "127.0.0.1:10000", "127.0.0.1:"+p.port)
+	if p.engine > 0 {
+		script = strings.NewReplacer("warmgate engine ", fmt.Sprintf("warmgate engine --port %d ", p.engine),
+			"127.0.0.1:8000", fmt.Sprintf("127.0.0.1:%d", p.engine),
+			"127.0.0.1:8001", fmt.Sprintf("127.0.0.1:%d", p.engine+1)).Replace(script)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 6*harness.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-eu", "-c", script)
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"), "MAKEFLAGS=")
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
+	// A file, not a pipe, which would be read until all that the shell has started has ended.
+	output, err := os.Create(filepath.Join(t.TempDir(), "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	cmd.Stdout, cmd.Stderr = output, output
 	// The shell and all that it has started are one process group, which ends with the test.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -166,13 +195,18 @@ func play(t *testing.T, p place, script string) string {
 		t.Fatal(err)
 	}
 	defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	if err := cmd.Wait(); err != nil {
+	err = cmd.Wait()
+	printed, readErr := os.ReadFile(output.Name())
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	if err != nil {
 		var logs []byte
 		for _, folder := range []string{"envoy-config", "warmgate/envoy-config"} {
 			text, _ := os.ReadFile(filepath.Join(p.dir, folder, "envoy.log"))
 			logs = append(logs, text...)
 		}
-		t.Fatalf("%v\n%s\n%s", err, output.String(), logs)
+		t.Fatalf("%v\n%s\n%s", err, printed, logs)
 	}
-	return output.String()
+	return string(printed)
 }

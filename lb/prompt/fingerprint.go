@@ -19,14 +19,16 @@ const (
 	maxMarks = 15 // 14 by the rule
 	keyBits  = 32
 	endBits  = 21
-	endUnit  = 8 // bytes
 )
+
+// MarkUnit is the unit in which a fingerprint has ends, in bytes.
+const MarkUnit = 8
 
 // Mark is a block of a fingerprint.
 type Mark struct {
 	Number int    // of the block in its prompt, from 0
 	Key    uint32 // the lower half of [Block.Key]
-	End    int    // as in [Block], to a multiple of 8 bytes
+	End    int    // as in [Block], to a multiple of [MarkUnit]
 }
 
 // alphabet is that of base64 for URLs (RFC 4648).
@@ -53,7 +55,7 @@ func AppendFingerprint(dst []byte, blocks []Block, known int) []byte {
 }
 
 func appendMark(dst []byte, number int, b Block) []byte {
-	end := min(uint64(b.End)/endUnit, 1<<endBits-1)
+	end := min(uint64(b.End)/MarkUnit, 1<<endBits-1)
 	bits := uint64(number)<<(keyBits+endBits) | uint64(uint32(b.Key))<<endBits | end
 	for shift := 6 * (markLen - 1); shift >= 0; shift -= 6 {
 		dst = append(dst, alphabet[bits>>shift&63])
@@ -77,7 +79,7 @@ func ParseFingerprint(text string) (marks []Mark, ok bool) {
 		}
 		m := Mark{
 			Number: int(bits >> (keyBits + endBits)), Key: uint32(bits >> endBits),
-			End: int(bits&(1<<endBits-1)) * endUnit,
+			End: int(bits&(1<<endBits-1)) * MarkUnit,
 		}
 		if n := len(marks); n > 0 && (m.Number <= marks[n-1].Number || m.End < marks[n-1].End) {
 			return nil, false

@@ -11,17 +11,40 @@ import (
 // Result is a fitted engine.
 type Result struct {
 	Times       enginesim.Times
-	CacheTokens int // that the KV cache holds, 0 if no page says so
-	// Error is by how much the fitted times of steps and of prefills differ from those of the pages: the root of the
-	// mean square of the ratios less 1.
+	CacheTokens int // that the KV cache holds, 0 if nothing says so
+	// Error is by how much the fitted times differ from those of the pages, of steps and of prefills: the root of the
+	// mean square of the ratios less 1. With a log it is the median of these, without signs, over the times to the
+	// first output of answers that were left out of the fit.
 	Error float64
-	// Guessed is set if the pages alone cannot tell the times apart: then what they do not say is close to
+	// RestError is the same for what comes behind the first output, with a log.
+	RestError float64
+	// Guessed is set if pages or log alone cannot tell the times apart: then what they do not say is close to
 	// [enginesim.DefaultTimes].
 	Guessed bool
+	Answers int // of the log that were compared, 0 without one
 }
 
-// unknowns are the times that are fitted: overhead of a prompt, each of its tokens, a step, each sequence in it.
-const unknowns = 4
+// The times that are fitted: overhead of a prompt, each of its tokens, a step, each sequence in it.
+const (
+	promptMS = iota
+	tokenMS
+	stepMS
+	sequenceMS
+	unknowns
+)
+
+// timesOf returns the fitted ones of an engine's times.
+func timesOf(t enginesim.Times) [unknowns]float64 {
+	return [unknowns]float64{t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS}
+}
+
+// engineTimes returns the times of an engine.
+func engineTimes(of [unknowns]float64) enginesim.Times {
+	return enginesim.Times{
+		Speed: 1, PrefillOverheadMS: of[promptMS], PrefillTokenMS: of[tokenMS], DecodeStepMS: of[stepMS],
+		DecodeSeqMS: of[sequenceMS],
+	}
+}
 
 // row is one observed time in ms, and by how many of each unknown it is made up.
 type row struct {
@@ -57,15 +80,11 @@ func Fit(pages []Page) (Result, error) {
 	if len(rows) == 0 {
 		return out, errors.New("no page has served requests with answers of several tokens")
 	}
-	d := enginesim.DefaultTimes()
-	defaults := [unknowns]float64{d.PrefillOverheadMS, d.PrefillTokenMS, d.DecodeStepMS, d.DecodeSeqMS}
+	defaults := timesOf(enginesim.DefaultTimes())
 	fitted := solve(rows, defaults)
-	out.Times = enginesim.Times{
-		Speed: 1, PrefillOverheadMS: fitted[0], PrefillTokenMS: fitted[1], DecodeStepMS: fitted[2],
-		DecodeSeqMS: fitted[3],
-	}
+	out.Times = engineTimes(fitted)
 	for _, r := range rows {
-		off := r.of(fitted)/r.observed - 1
+		off := r.off(fitted)
 		out.Error += off * off / float64(len(rows))
 	}
 	out.Error, out.Guessed = math.Sqrt(out.Error), guessed(rows, fitted, defaults)
@@ -86,12 +105,13 @@ func guessed(rows []row, fitted, defaults [unknowns]float64) bool {
 	return false
 }
 
-// of returns the time of a row.
-func (r *row) of(times [unknowns]float64) (ms float64) {
+// off returns by how much the times differ from that of a row.
+func (r *row) off(times [unknowns]float64) float64 {
+	ms := 0.0
 	for i, t := range times {
 		ms += t * r.times[i]
 	}
-	return ms
+	return math.Abs(ms/r.observed - 1)
 }
 
 // solve returns the times, none of them negative: those that would be are 0, and the others are fitted again.
