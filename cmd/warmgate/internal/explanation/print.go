@@ -137,8 +137,9 @@ func printCandidates(b *strings.Builder, d *state.Decision) {
 		if c.Full {
 			requests += " full"
 		}
-		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s\t%s\t%s\t\n", mark, plain(c.Addr), number(c.Cost),
-			number(c.Base), number(c.Load), number(c.Over), number(c.Credit), 100*c.Matched, requests, tokens, number(c.Weight))
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s\t%s\t%s\t\n", mark, plain(c.Addr),
+			number(c.Cost), number(c.Base), number(c.Load), number(c.Over), number(c.Credit), 100*c.Matched,
+			requests, tokens, number(c.Weight))
 	}
 	w.Flush()
 	if d.Others > 0 {
