@@ -226,7 +226,7 @@ func TestDecision(t *testing.T) {
 	for _, want := range []string{
 		d.ID, d.Endpoint + " won by " + number(margin, 3) + ": the next, " + d.Candidates[1].Addr +
 			", would have cost " + number(d.Candidates[1].Cost, 3), "llama", "interactive", "1,204 / 900 / 171",
-		"2 other candidates cost more.",
+		"Candidates that cost more, not shown: 2",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("of the decision it says %q, without %q", got, want)
