@@ -158,6 +158,7 @@ function options(app, plot, drawn, box, marksNow) {
   return {
     width: box.clientWidth || 300,
     height: HEIGHT,
+    padding: [8, 30, 0, 0], // room for the last time below the axis
     legend: { show: false },
     cursor: { drag: { setScale: false } },
     scales: {
