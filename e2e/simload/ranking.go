@@ -5,24 +5,36 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // Span is a figure of a real gateway: the median of its rounds, the smallest and the largest.
 type Span struct{ Median, Least, Most float64 }
 
-// Tabulated reads figures of a Markdown table: those of the columns, by row. The table is the first one whose head has
-// all of the columns and that has the row.
+// Tabulated reads figures of a Markdown table in a page of the repository: those of the columns, by row. The table is
+// the first one whose head has all of the columns and that has the row.
 func Tabulated(page, row string, columns ...string) (map[string]map[string]Span, error) {
-	text, err := os.ReadFile(page)
+	root, err := harness.Root()
 	if err != nil {
 		return nil, err
 	}
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		return nil, err
+	}
+	return tabulated(string(text), page, row, columns)
+}
+
+// tabulated reads figures of a page.
+func tabulated(text, page, row string, columns []string) (map[string]map[string]Span, error) {
 	var head []string
 	all := map[string]map[string]Span{}
-	for _, line := range strings.Split(string(text), "\n") {
+	for _, line := range strings.Split(text, "\n") {
 		if !strings.HasPrefix(line, "| ") {
 			if all[row] != nil {
 				return all, nil

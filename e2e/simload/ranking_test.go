@@ -1,10 +1,6 @@
 package simload
 
-import (
-	"os"
-	"path/filepath"
-	"testing"
-)
+import "testing"
 
 const page = `
 | policy | TTFT | cached |
@@ -20,11 +16,7 @@ const page = `
 `
 
 func TestRanking(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	real, err := Tabulated(path, "b", "TTFT", "cached")
+	real, err := tabulated(page, "page", "b", []string{"TTFT", "cached"})
 	if err != nil || len(real) != 3 || real["a"]["TTFT"] != (Span{10, 9, 11}) || real["c"]["cached"].Median != 0.9 {
 		t.Fatalf("%v, %v", real, err)
 	}
@@ -36,7 +28,7 @@ func TestRanking(t *testing.T) {
 	if r.Pairs != 4 || r.Same != 3 || len(r.Otherwise) != 1 || r.Share() != 0.75 {
 		t.Errorf("%+v", r)
 	}
-	if _, err := Tabulated(path, "e", "TTFT"); err == nil {
+	if _, err := tabulated(page, "page", "e", []string{"TTFT"}); err == nil {
 		t.Error("a row that is not there was found")
 	}
 }

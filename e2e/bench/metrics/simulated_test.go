@@ -1,87 +1,15 @@
 package metrics
 
-import (
-	"math/rand/v2"
-	"slices"
-	"strconv"
-	"testing"
-	"time"
+import "testing"
 
-	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/simload"
-	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/internal/simulate"
-)
-
-// TestSimulatedRanking holds that a simulation ranks the policies as the real gateway does: nine in ten of the pairs
-// that differ there beyond the noise of the rounds, by TTFT. Adapters are not simulated.
+// TestSimulatedRanking holds that nine in ten of the pairs of policies that differ with the real gateway beyond the
+// noise of its rounds are ranked alike by a simulation.
 func TestSimulatedRanking(t *testing.T) {
-	const mean, p50, p99 = "TTFT mean ms", "p50", "p99"
-	real, err := simload.Tabulated("../../../docs/benchmarks/metrics.md", "endpoint_metrics", mean, p50, p99)
+	ranking, err := SimulatedRanking(t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := newFleet()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fleet []simulate.Engine
-	for _, s := range f.servers {
-		fleet = append(fleet, simulate.Engine{Config: s.Config, Times: s.Tuning.Times})
-	}
-	var loads [5][]loadgen.Request
-	for i := range loads {
-		if loads[i], err = compare.AtLoad(workload(11+uint64(i)), f.servers, 0.8, 28*time.Second); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got := map[string]map[string]float64{}
-	for _, policy := range []string{"least_request", "global_least_request", "endpoint_metrics"} {
-		var all [3][]float64
-		for seed, w := range loads {
-			r := simulated(t, w, fleet, policy, uint64(seed))
-			for i, v := range []float64{r.Mean, r.P50, r.P99} {
-				all[i] = append(all[i], v*1e3)
-			}
-		}
-		got[policy] = map[string]float64{}
-		for i, column := range []string{mean, p50, p99} {
-			slices.Sort(all[i])
-			got[policy][column] = all[i][2]
-			t.Logf("%s, %s: %.0f, real %.0f", policy, column, all[i][2], real[policy][column].Median)
-		}
-	}
-	var ranking simload.Ranking
-	ranking.Add(real, got)
 	if t.Logf("%+v", ranking); ranking.Pairs < 6 || ranking.Share() < 0.9 {
 		t.Errorf("%d of %d pairs are ranked as by the real gateway", ranking.Same, ranking.Pairs)
 	}
-}
-
-// simulated plays a workload with a policy. The first eight seconds warm up.
-func simulated(
-	t *testing.T, w []loadgen.Request, fleet []simulate.Engine, policy string, seed uint64,
-) simulate.Times {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 9))
-	play := simload.Play{Warm: func(script, _ int) bool { return w[script].Due < 8*time.Second }}
-	for i := range w {
-		play.Scripts = append(play.Scripts, traffic.Script{
-			Session: strconv.Itoa(i), Due: w[i].Due, Turns: []traffic.Turn{{
-				Parent: -1, Answer: w[i].MaxTokens,
-				Add: []loadgen.Message{traffic.User(loadgen.Text(rng, w[i].Prompt))},
-			}},
-		})
-	}
-	c, err := simulate.OfPolicy(policy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.NoMetrics = policy != "endpoint_metrics"
-	r, err := simulate.Run(play.New(), fleet, c, seed, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.TTFT
 }
