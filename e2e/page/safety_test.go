@@ -207,3 +207,16 @@ func TestReconnect(t *testing.T) {
 	}
 	shows(t, eval[[]gatewayShown](t, b, readPage), frames[40])
 }
+
+// A connection that stays open while nothing comes is no news, which the page says.
+func TestSilence(t *testing.T) {
+	frames := story(2)
+	s, url := serve(t, livepage.Facts{})
+	show(t, s, frames[0])
+	b := open(t)
+	b.do(t, chromedp.Navigate(url))
+	at(t, b, frames[0])
+	b.until(t, `document.querySelector(".state").innerText === "Nothing has come since 02:13:20 PM."`)
+	show(t, s, frames[1])
+	b.until(t, `document.querySelector(".state").innerText === "02:13:21 PM"`)
+}

@@ -296,3 +296,18 @@ func TestManyEndpoints(t *testing.T) {
 		}
 	}
 }
+
+// Endpoints that a cluster has twice are shown twice, and no more often as time goes on.
+func TestSameNames(t *testing.T) {
+	frames := story(3)
+	s, url := serve(t, livepage.Facts{})
+	b := open(t)
+	b.do(t, chromedp.Navigate(url))
+	for _, f := range frames {
+		c := &f.Gateways[0].Clusters[0]
+		c.Endpoints[1].Addr = c.Endpoints[0].Addr
+		show(t, s, f)
+		at(t, b, f)
+		shows(t, eval[[]gatewayShown](t, b, readPage), f)
+	}
+}

@@ -29,7 +29,7 @@ export function newPlots(app) {
   const picker = newPicker(app, chosen);
   const plots = PLOTS.map((plot) => newPlot(app, plot));
   const changes = newChanges(app);
-  const element = el("div", {}, picker.element,
+  const element = el("div", {}, el("h2", { class: "unseen" }, app.words.say("overTime")), picker.element,
     el("div", { class: "grid" }, ...plots.map((plot) => plot.element)), changes.element);
 
   function update(history, gateways) {
