@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -98,10 +97,7 @@ func (t *top) print(command *cobra.Command, reader *snapshot.Reader) error {
 	}
 	out := command.OutOrStdout()
 	if t.output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(f); err != nil {
+		if err := printJSON(out, f); err != nil {
 			return err
 		}
 	} else {

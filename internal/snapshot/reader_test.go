@@ -192,6 +192,29 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// TestFilter asks for the clusters that the plugin counts, once they are known.
+func TestFilter(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(serve(t, map[string]http.HandlerFunc{
+		"/stats": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"stats": [{"name": "cluster=.=b|1;.;warmgate_queue_length", "value": 0},
+				{"name": "cluster=.=a;.;warmgate_queue_length", "value": 0}]}`)
+		},
+		"/clusters": func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.URL.Query().Get("filter"))
+			fmt.Fprint(w, pages["/clusters"])
+		},
+	}))
+	defer server.Close()
+	r := NewReader("", []Source{{Name: "a", Admin: server.URL}}, nil)
+	r.Watch(t.Context())
+	r.Watch(t.Context())
+	r.Take(t.Context())
+	if want := []string{"", `^(a|b\|1)$`, ""}; !reflect.DeepEqual(asked, want) {
+		t.Errorf("asked for %q", asked)
+	}
+}
+
 // TestWatch asks for decisions since the state before, and for configurations once in a while, where the gateway has no
 // statistics of the plugin.
 func TestWatch(t *testing.T) {
