@@ -47,11 +47,12 @@ var pages = map[string]string{
 // planted is a configuration with secrets where the plugin has them, and where nobody expects one.
 const planted = `{"lb_policy": "prefix_cache", "lb_config": {"api": {"path": "/x", "token": "Canary"}, "username": "u",
 	"password": "Canary", "prefix": {"secret": "Canary"}, "regions": {"secret": "Canary", "name": "eu"},
-	"inspect": {"token": "Canary"}, "max_inflight": 9, "session_key": "header:x-user",
+	"inspect": {"token": "Canary", "key": "Canary"}, "max_inflight": 9, "session": {"key": "x-user"}, "bytes_per_token": 3,
 	"headers": {"Authorization": "Canary", "x-a": "Bearer Canary", "x-b": ["Basic Canary=="]},
 	"unknown": {"clientSecret": {"value": "Canary"}, "apikey": 17, "a": "sk-Canary0123456789", "b": "x?token=Canary",
 		"c": "https://me:Canary@host/path?key=Canary#Canary", "d": "postgres://u:Canary@[bad", "n": 1e400,
-		"sk-Canary0123456789": 1, "e": "Canary0123456789abcdefgh", "f": "-----BEGIN RSA PRIVATE KEY----- Canary"}}}`
+		"sk-Canary0123456789": 1, "e": "Canary0123456789abcdefgh", "f": "-----BEGIN RSA PRIVATE KEY----- Canary"}},
+	"_rules_": [{"lb_config": {"password": "Canary", "session": {"key": "y-user"}}, "token": ["Canary"]}]}`
 
 // filterOf returns a configuration as gateways show it.
 func filterOf(configuration string) string {

@@ -87,10 +87,14 @@ func (f *Flags) Sources(args []string) ([]snapshot.Source, *snapshot.RedisSource
 	if err != nil {
 		return nil, nil, err
 	}
+	used := token == ""
 	for i := range all.sources {
 		if s := &all.sources[i]; s.Inspect != "" {
-			s.Token = cmp.Or(s.Token, token)
+			s.Token, used = cmp.Or(s.Token, token), true
 		}
+	}
+	if !used {
+		return nil, nil, errors.New("there is a token and no URL of the plugin's API: want --inspect")
 	}
 	shared, err := redis.source()
 	return all.sources, shared, err

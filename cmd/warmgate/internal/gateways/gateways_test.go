@@ -71,7 +71,6 @@ func TestSources(t *testing.T) {
 		"a:1 --inspect http://a --token-file token": {
 			{Name: "a:1", Admin: "http://a:1", Inspect: "http://a/warmgate/inspect", Token: "secret-of-all"},
 		},
-		"a:1 --token-file token": {{Name: "a:1", Admin: "http://a:1"}},
 		"a:1 --gateway b=b:1 --inspect b=http://b/y --inspect c=c:2/": {
 			{Name: "a:1", Admin: "http://a:1"},
 			{Name: "b", Admin: "http://b:1", Inspect: "http://b/y"},
@@ -130,6 +129,7 @@ func TestMistakes(t *testing.T) {
 		"a:1 --inspect b=ftp://x":    "not valid",
 		"a:1 b:1 --inspect http://c": "of which gateway is it",
 		"--inspect a=http://a --inspect a=http://b":          "has two URLs",
+		"a:1 --token-file token":                             "want --inspect",
 		"a:1 --token-file empty":                             "want one line",
 		"a:1 --token-file two":                               "want one line",
 		"a:1 --token-file nowhere":                           "no such file",
