@@ -38,6 +38,7 @@ command is wrong.`,
 		},
 	}
 	named.Add(command)
+	named.AddRedis(command)
 	return command
 }
 

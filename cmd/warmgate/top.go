@@ -58,11 +58,11 @@ func (t *top) run(command *cobra.Command, args []string) error {
 	if !t.once && t.output != "table" {
 		return errors.New("-o is for --once")
 	}
-	sources, redis, err := t.named.Sources(args)
+	sources, _, err := t.named.Sources(args)
 	if err != nil {
 		return err
 	}
-	reader := snapshot.NewReader(thisBuild().Version, sources, redis)
+	reader := snapshot.NewReader(thisBuild().Version, sources, nil)
 	if t.once {
 		return t.print(command, reader)
 	}

@@ -32,6 +32,7 @@ const (
 type stage struct {
 	gateway *harness.Gateway
 	args    []string // that name the gateway to warmgate
+	redis   []string // that name its Redis to a snapshot
 	program string
 	hold    chan struct{} // until it is closed, requests with x-hold are held
 	release func()        // closes it
@@ -59,7 +60,7 @@ func start(t *testing.T, whole bool) *stage {
 		redis := redisserver.StartT(t, redisserver.Options{})
 		o.Redis = redis.Addr()
 		more = `,"redis_cluster":"warmgate-redis"},"inspect":{"path":"/warmgate/inspect","token":"` + token + `"`
-		s.args = append(s.args, "--redis", "redis://"+redis.Addr())
+		s.redis = []string{"--redis", "redis://" + redis.Addr()}
 	} else {
 		o.Edit = harness.OfFile("envoy.yaml", func(doc *yaml.Node) error { return harness.Remove(doc, "stats_config") })
 	}
@@ -157,7 +158,7 @@ func shown(t *testing.T, s *stage, whole bool) {
 	}
 	s.gateway.DrainedT(t)
 	var idle snapshot.Snapshot
-	s.ask(t, &idle, "snapshot")
+	s.ask(t, &idle, append(s.redis, "snapshot")...)
 	s.check(t, &idle, requests, map[string]int64{}, whole)
 
 	var all sync.WaitGroup
@@ -192,7 +193,7 @@ func shown(t *testing.T, s *stage, whole bool) {
 		t.Errorf("%+v", c.Endpoints[0])
 	}
 	var busy snapshot.Snapshot
-	s.ask(t, &busy, "snapshot")
+	s.ask(t, &busy, append(s.redis, "snapshot")...)
 	s.check(t, &busy, requests+held, s.held, whole)
 	s.release()
 	all.Wait()

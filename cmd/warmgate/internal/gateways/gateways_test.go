@@ -22,6 +22,7 @@ func sources(t *testing.T, line string) ([]snapshot.Source, *snapshot.RedisSourc
 	)
 	command := &cobra.Command{Run: func(_ *cobra.Command, named []string) { args = named }}
 	f.Add(command)
+	f.AddRedis(command)
 	command.SetArgs(strings.Fields(line))
 	if err := command.Execute(); err != nil {
 		t.Fatal(err)
