@@ -197,6 +197,29 @@ func shown(t *testing.T, s *stage, whole bool) {
 	s.check(t, &busy, requests+held, s.held, whole)
 	s.release()
 	all.Wait()
+	if whole {
+		s.checkEnded(t, held)
+	}
+}
+
+// checkEnded waits until the decisions for the latest requests show what became of them.
+func (s *stage) checkEnded(t *testing.T, want int) {
+	t.Helper()
+	harness.Await(t, func() error {
+		var frame live.Frame
+		s.ask(t, &frame, "top", "--once", "-o", "json")
+		ended := map[string]bool{}
+		for _, d := range frame.Gateways[0].Decisions {
+			if d.Ended && d.Result == "served" && d.TTFTMS > 0 && d.TookMS >= d.TTFTMS && d.Used != nil &&
+				d.Used.Prompt > 0 && s.held[d.Endpoint] > 0 {
+				ended[d.ID] = true
+			}
+		}
+		if len(ended) != want {
+			return fmt.Errorf("%d requests have ended, of %d", len(ended), want)
+		}
+		return nil
+	})
 }
 
 // check compares a snapshot with what the servers know.
