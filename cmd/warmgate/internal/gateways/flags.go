@@ -175,8 +175,9 @@ func adminAddress(written string) (addr, name string, err error) {
 	if path = strings.TrimPrefix(path, "//"); isSocket && path != "" {
 		return "unix:" + path, path, nil
 	}
-	if info, err := os.Stat(written); err == nil && info.Mode()&os.ModeSocket != 0 {
-		return "unix:" + written, written, nil
+	info, err := os.Stat(written)
+	if err == nil && info.Mode()&os.ModeSocket != 0 || strings.HasSuffix(written, ".sock") {
+		return "unix:" + written, written, nil // else one that is not there would be asked for as a host
 	}
 	return webAddress(written)
 }

@@ -56,7 +56,7 @@ redis: {url: "redis://10.0.0.9/3", password_file: own}
 // TestSources reads how gateways are named.
 func TestSources(t *testing.T) {
 	files(t)
-	listener, err := net.Listen("unix", "admin.sock")
+	listener, err := net.Listen("unix", "admin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,8 @@ func TestSources(t *testing.T) {
 	type list = []snapshot.Source
 	for line, want := range map[string]list{
 		"127.0.0.1:9901": {{Name: "127.0.0.1:9901", Admin: "http://127.0.0.1:9901"}},
-		"admin.sock":     {{Name: "admin.sock", Admin: "unix:admin.sock"}},
+		"admin":          {{Name: "admin", Admin: "unix:admin"}},
+		"gone/a.sock":    {{Name: "gone/a.sock", Admin: "unix:gone/a.sock"}},
 		"unix:/a/b.sock": {{Name: "/a/b.sock", Admin: "unix:/a/b.sock"}},
 		"--gateway eu=https://u:p@a/x --gateway us=b:1": {
 			{Name: "eu", Admin: "https://u:p@a/x"}, {Name: "us", Admin: "http://b:1"},
