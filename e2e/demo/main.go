@@ -169,8 +169,8 @@ func (d *demo) play(ctx context.Context, a *act, i int) {
 		d.change(ctx, a)
 	}
 	d.screen.line("\nAct %d. %s.", i+1, a.title())
-	for k, c := range d.columns {
-		d.screen.line("  %s: %s", c.name, a.policies[k].Describe())
+	if d.screen.terminal {
+		d.screen.line("# runs at a server, . waits there or in the gateway's queue. TTFT: time to first token.\n")
 	}
 	p := &played{act: a}
 	var gateways []*harness.Gateway
