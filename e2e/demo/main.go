@@ -41,6 +41,7 @@ const workers = 2
 // show is what a demo compares.
 type show struct {
 	command  string // that it is started with
+	file     string // name of the record that it leaves
 	gateways int    // of each contender
 	columns  [contenders]string
 	acts     func(span time.Duration) []*act // whose requests arrive for so long
@@ -48,7 +49,7 @@ type show struct {
 
 var (
 	threeActs = show{
-		command: "make demo", gateways: 1, columns: [contenders]string{"Envoy A", "Envoy B", "Warmgate"},
+		command: "make demo", file: "demo.html", gateways: 1, columns: [contenders]string{"Envoy A", "Envoy B", "Warmgate"},
 		acts: func(span time.Duration) []*act {
 			a := chats(0.75, span, [contenders]compare.Policy{
 				compare.RoundRobin, compare.LeastRequest, compare.Warmgate,
@@ -59,7 +60,7 @@ var (
 		},
 	}
 	aloneAndTogether = show{
-		command: "make demo-redis", gateways: 2,
+		command: "make demo-redis", file: "demo-redis.html", gateways: 2,
 		columns: [contenders]string{"Envoys", "Warmgate, each alone", "Warmgate, one view"},
 		acts: func(span time.Duration) []*act {
 			return []*act{chats(0.85, span, [contenders]compare.Policy{
@@ -79,7 +80,7 @@ func main() {
 	d := newDemo(show, os.Stdout)
 	d.keep = os.Getenv("KEEP") == "1"
 	err := lab.Try(func() {
-		d.file = filepath.Join(lab.Must(harness.Root()), recordName)
+		d.file = filepath.Join(lab.Must(harness.Root()), "build", "out", show.file)
 		d.run(ctx, span)
 	})
 	stop()

@@ -58,9 +58,6 @@ func browser(system string, env func(string) string) string {
 	return ""
 }
 
-// recordName is the file that the demo leaves, from the root.
-const recordName = "build/out/demo.html"
-
 // keepRecord writes all that was shown to a file, with the tables and what was compared.
 func (d *demo) keepRecord() {
 	lab.Check(os.MkdirAll(filepath.Dir(d.file), 0o755))
