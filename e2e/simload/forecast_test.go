@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/internal/simulate"
 	"github.com/warmgate/warmgate/internal/simulate/calibrate"
@@ -59,7 +58,11 @@ func TestForecastOfRealEngines(t *testing.T) {
 			if policy == "round_robin" {
 				continue
 			}
-			ratio := forecast(t, p, policy, engine) / want.ttft
+			got, err := simulated(p, policy, engine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ratio := got.ttft / want.ttft
 			t.Logf("%s, %s: TTFT %.2f of the real one", p.name, policy, ratio)
 			if (policy == "prefix_cache" || policy == "ring_hash") && math.Abs(ratio-1) > 0.12 {
 				t.Errorf("%s, %s: a TTFT of %.2f times the real one", p.name, policy, ratio)
@@ -71,25 +74,4 @@ func TestForecastOfRealEngines(t *testing.T) {
 	if off /= float64(n); off > 0.15 {
 		t.Errorf("TTFT is off by %.3f on average", off)
 	}
-}
-
-// forecast returns the median TTFT in ms that engines have in a phase, the mean of five times with other random choices
-// of the policy.
-func forecast(t *testing.T, p *phase, policy string, engine simulate.Engine) (ttft float64) {
-	t.Helper()
-	c, err := simulate.OfPolicy(policy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.NoMetrics = true
-	const times = 5
-	for seed := range uint64(times) {
-		play := Play{Scripts: p.scripts(), Users: p.users, Apart: 20 * time.Millisecond}
-		r, err := simulate.Run(play.New(), simulate.Alike(4, engine), c, seed, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ttft += r.TTFT.P50 * 1e3 / times
-	}
-	return ttft
 }
