@@ -49,7 +49,8 @@ type show struct {
 
 var (
 	threeActs = show{
-		command: "make demo", file: "demo.html", gateways: 1, columns: [contenders]string{"Envoy A", "Envoy B", "Warmgate"},
+		command: "make demo", file: "demo.html", gateways: 1,
+		columns: [contenders]string{"Envoy A", "Envoy B", "Warmgate"},
 		acts: func(span time.Duration) []*act {
 			a := chats(0.75, span, [contenders]compare.Policy{
 				compare.RoundRobin, compare.LeastRequest, compare.Warmgate,
