@@ -273,6 +273,9 @@ func TestDemo(t *testing.T) {
 			}
 		}
 	}
+	if note := d.frames[len(d.frames)-1].Note; !strings.HasPrefix(note, "What users got. Unequal servers, ") {
+		t.Errorf("the page ends with %q", note)
+	}
 	if len(policies) != 8 || classes != 3 {
 		t.Errorf("the frames have the policies %v and %d classes", policies, classes)
 	}

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -45,6 +46,16 @@ type show struct {
 	gateways int    // of each contender
 	columns  [contenders]string
 	acts     func(span time.Duration) []*act // whose requests arrive for so long
+}
+
+// fleet is what each contender has, in words.
+func (s *show) fleet() string {
+	gateways := "a gateway"
+	if s.gateways > 1 {
+		gateways = fmt.Sprintf("%d gateways", s.gateways)
+	}
+	return fmt.Sprintf("%s, Envoy %s with %d workers, in front of %d simulated vLLM servers", gateways,
+		cmp.Or(os.Getenv("ENVOY"), harness.DefaultVersion), workers, serverCount)
 }
 
 var (
@@ -152,8 +163,7 @@ func (d *demo) open(ctx context.Context, first *act) {
 		redis = lab.Must(redisserver.Start(ctx, redisserver.Options{})).Addr()
 		d.screen.line("  %s", redis)
 	}
-	d.screen.line("Starting for each of %d contenders %d Envoy(s) of %d workers and %d simulated vLLM servers …",
-		contenders, d.show.gateways, workers, serverCount)
+	d.screen.line("Starting for each of %d contenders %s …", contenders, d.show.fleet())
 	d.columns = make([]*column, contenders)
 	lab.All(contenders, func(i int) {
 		c := &column{name: d.show.columns[i], token: rand.Text(), policy: first.policies[i]}
