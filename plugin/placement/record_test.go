@@ -25,7 +25,8 @@ func TestRecordIsRead(t *testing.T) {
 			Bytes: number.Draw(t, "bytes"), Matches: rapid.Bool().Draw(t, "matches"),
 			Session: rapid.Uint32().Draw(t, "session"), Estimated: rapid.Bool().Draw(t, "estimated"),
 			Tokens: answer.Usage{
-				Prompt: 1 + number.Draw(t, "prompt"), Output: number.Draw(t, "output"), Cached: number.Draw(t, "cached"),
+				Prompt: 1 + number.Draw(t, "prompt"), Output: number.Draw(t, "output"),
+				Cached: number.Draw(t, "cached"),
 			},
 			blocks: []prompt.Block{{Key: 1 << 40, End: 512}, {Key: 7, End: 1024}},
 		}
