@@ -116,6 +116,22 @@ func TestSimulateSplit(t *testing.T) {
 	}
 }
 
+// TestSimulateGateways holds that gateways that share what they know find more cached prompts than those that do not,
+// and that a configuration with Redis is one of the former.
+func TestSimulateGateways(t *testing.T) {
+	files(t, map[string]string{"redis.yaml": `
+lb_policy: prefix_cache
+lb_config: {store: redis, serviceFQDN: redis.static}
+`})
+	names, cached := column(t, "cached_share", "--policy", "round_robin", "--policy", "prefix_cache", "--config",
+		"redis.yaml", "--gateways", "4")
+	alone, shared := "prefix_cache", "prefix_cache shared"
+	if !slices.Equal(names, []string{"round_robin", alone, shared, "redis.yaml"}) || cached[alone] >= cached[shared] ||
+		cached["redis.yaml"] != cached[shared] {
+		t.Errorf("%q: %v", names, cached)
+	}
+}
+
 // TestSimulateVary holds that a key is varied in what has keys, in the part of a file that is played.
 func TestSimulateVary(t *testing.T) {
 	files(t, map[string]string{"rule.yaml": `
@@ -168,6 +184,7 @@ func TestLayoutsRefused(t *testing.T) {
 		{"--prefill 0 --decode 2", "1 endpoint"},
 		{"--prefill 1 --decode 2 --transfer-ms -1", "0 to 1000"},
 		{"--prefill 1 --decode 2 --within 1s", "[within prefill]"},
+		{"--gateways 0", "from 1 to 64"},
 		{"--transfer-ms 1", "--transfer-ms is for a --prefill"},
 		{"--servers 2 --endpoints 2", "[servers endpoints]"},
 		{"--servers 2:speed=0", "like 2:speed"},
