@@ -19,7 +19,7 @@ envoy: ## Leave an Envoy as build/out/envoy, for those who have none: the pinned
 
 # The packages of e2e/ whose tests run one gateway after another. Each Envoy compiles the plugin for seconds, so they
 # take as long as all other tests together.
-GATEWAYS = admission|among|batch|bench|chaos|fault|layouts|order|realengine|regions|reload|routes|security|sessions
+GATEWAYS = admission|among|batch|bench|chaos|explain|fault|layouts|live|order|realengine|regions|reload|routes|security|sessions
 
 # The packages whose tests do less with -short: those that ask for it, and those with random tests, of which rapid runs
 # a tenth.
@@ -47,6 +47,7 @@ e2e: wasm ## Run what make test has in short in full, and the tests of whole gat
 	cd build/image && $(GO) test $(LIMIT) -run Envoy ./...
 	cd e2e/openapi && $(GO) test $(LIMIT) ./...
 	cd e2e/compose && $(GO) test $(LIMIT) ./...
+	cd e2e/page && $(GO) test $(LIMIT) ./...
 
 check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes nothing
 	build/check.sh

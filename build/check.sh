@@ -47,6 +47,7 @@ check "module build/image" nested build/image
 check "module e2e/bench/expfmt" nested e2e/bench/expfmt
 check "module e2e/openapi" nested e2e/openapi
 check "module e2e/compose" nested e2e/compose
+check "module e2e/page" nested e2e/page
 check "module e2e/wasmgo" nested e2e/wasmgo
 check "lengths, widths, layers, syntax, Lua, artifacts" go run ./build/check
 [ -z "$failed" ] || { echo "make check: failed" >&2; exit 1; }

@@ -22,7 +22,7 @@ func newCalibrate() *cobra.Command {
 		Use:   "calibrate FILE...",
 		Short: "Fit a simulated server to an access log, or to pages of a real one's metrics",
 		Long: `Fit the times of a simulated server, and the size of its KV cache, to a gateway's access log with the plugin's line, or
-to pages of vLLM's metrics, and print them as flags of warmgate simulate. - is the standard input.
+to pages of the metrics of vLLM or llama.cpp, and print them as flags of warmgate simulate. - is the standard input.
 
 The log has to be that of all gateways in front of the servers, which have to be alike, with a policy that reads the
 usage in answers, such as prefix_cache. Its answers have to be streams.

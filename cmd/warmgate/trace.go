@@ -85,7 +85,7 @@ func readTrace(name string, speed float64, stdin io.Reader, notes io.Writer) (*s
 // printLog says what was read of an access log, and what it does not say.
 func printLog(notes io.Writer, name string, log *accesslog.Log, played *simulate.AccessLog) {
 	fmt.Fprintf(notes, "%s: %d requests in %v\n", name, len(played.Requests),
-		log.Requests[len(log.Requests)-1].Start.Sub(log.Requests[0].Start).Round(time.Second))
+		log.Requests[len(log.Requests)-1].Start.Sub(log.Requests[0].Start).Round(time.Millisecond))
 	for _, of := range []struct {
 		n    int
 		what string

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -18,7 +20,7 @@ import (
 )
 
 // Each contender has so many servers, which run so many requests at once and queue the rest. Together they have the
-// slots that the circuit breakers of [overload.Breakers] know.
+// slots that the circuit breakers of [overload.PriorityBreakers] know.
 const (
 	serverCount = 12
 	slots       = overload.Slots / serverCount
@@ -27,7 +29,7 @@ const (
 // contenders is how many get the same requests side by side. The last one is Warmgate, the others are its rivals.
 const contenders = 3
 
-// span is how long the requests of an act arrive.
+// span is how long the requests of an act arrive, in a whole demo.
 const span = 26 * time.Second
 
 // act is one kind of traffic, and what each contender does with it.
@@ -44,7 +46,7 @@ type act struct {
 
 // result is what one contender did in an act.
 type result struct {
-	ttft, latency loadgen.Quantiles
+	ttft, latency loadgen.Quantiles  // of answers; under overload of those in time, and from the first attempt on
 	free          float64            // seconds in which requests queued at a server while another had a free slot
 	cached        float64            // share of the prompts' tokens that servers had in their caches
 	good          map[string]float64 // share of a class that was answered in time
@@ -84,12 +86,12 @@ func even(t enginesim.Times) []vllmsim.Config {
 var speeds = []float64{1.6, 1.6, 1.6, 1.6, 1, 1, 1, 1, 0.6, 0.6, 0.6, 0.6}
 
 // chats are heavy-tailed chats on servers of unequal speed.
-func chats(load float64, policies [contenders]compare.Policy) *act {
+func chats(load float64, span time.Duration, policies [contenders]compare.Policy) *act {
 	c := server()
 	c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS = 14, 0.8
 	a := &act{
 		name:    "Unequal servers",
-		about:   "chats of very unequal length, on servers of three speeds that no policy knows",
+		about:   "chats of very unequal length, on servers of three speeds, the slow ones last; no policy knows them",
 		servers: compare.Servers(c, speeds...), policies: policies,
 		figures: []figure{ttft90, waste, ttft50, ttft99, latency50, latency99}, headline: 2,
 	}
@@ -106,7 +108,7 @@ func chats(load float64, policies [contenders]compare.Policy) *act {
 }
 
 // conversations come back with all that was said before.
-func conversations() *act {
+func conversations(span time.Duration) *act {
 	const turns, question, answer, prompts, prompt, perSecond = 5, 150, 30, 4, 600, 6.5
 	a := &act{
 		name: "Conversations",
@@ -116,7 +118,7 @@ func conversations() *act {
 			Speed: 1, PrefillOverheadMS: 5, PrefillTokenMS: 0.3, DecodeStepMS: 9.5, DecodeSeqMS: 0.5,
 		}),
 		policies: [contenders]compare.Policy{
-			compare.LeastRequest, compare.RingHash(scripted.SessionHeader),
+			compare.LeastRequest, compare.BoundedRingHash(scripted.SessionHeader),
 			named("Warmgate prefix_cache", compare.PrefixCache),
 		},
 		figures: []figure{ttft90, fromCache, ttft50, ttft99, latency50, latency99}, headline: 2,
@@ -144,23 +146,27 @@ func conversations() *act {
 }
 
 // tooMany are twice as many requests as the servers can answer.
-func tooMany() *act {
-	const load, warm = 2, 3 * time.Second
-	list := [contenders]overload.Contender{overload.Breakers(), overload.PriorityBreakers(), overload.Pending()}
+func tooMany(span time.Duration) *act {
+	const load = 2
+	warm := span / 8
+	list := [contenders]overload.Contender{
+		overload.PriorityBreakers(1, overload.Slots), overload.PriorityBreakers(2, overload.Slots/6),
+		overload.Pending(),
+	}
 	a := &act{
 		name: "Overload",
 		about: "twice as many requests as the servers can answer, of three classes with deadlines; clients that are " +
-			"refused try again",
+			"refused try again. Rivals are Envoy's circuit breakers, with one or two of the classes in priority HIGH",
 		servers: even(enginesim.DefaultTimes()),
-		figures: []figure{inTime("critical"), inTime("interactive"), inTime("batch"), goodput}, headline: 3,
+		figures: []figure{inTime("critical"), inTime("interactive"), inTime("batch"), goodput, ttftInTime}, headline: 3,
 	}
-	for i, name := range [contenders]string{"circuit breakers", "breakers by priority", "Warmgate queue"} {
+	for i, name := range [contenders]string{"one class HIGH", "two classes HIGH", "Warmgate queue"} {
 		a.policies[i] = named(name, list[i].Policy)
 	}
 	calls := lab.Must(overload.Calls(7, load, a.servers, span, true))
 	a.play = func(ctx context.Context, s *compare.Stage, who int) result {
 		r := lab.Must(list[who].Play(ctx, s, warm, span-warm, calls))
-		return result{good: r.Good, goodput: r.Goodput, failed: r.Failed}
+		return result{ttft: r.TTFT, good: r.Good, goodput: r.Goodput, failed: r.Failed}
 	}
 	return a
 }
@@ -185,3 +191,13 @@ func failures(samples []loadgen.Sample) (out []string) {
 
 // title is the act in a line.
 func (a *act) title() string { return a.name + ": " + strings.TrimSuffix(a.about, ".") }
+
+// hardware is what the servers are, in words.
+func (a *act) hardware() string {
+	c, speeds := a.servers[0], map[float64]bool{}
+	c.Tuning.Speed = 1
+	for i := range a.servers {
+		speeds[a.servers[i].Tuning.Speed] = true
+	}
+	return fmt.Sprintf("%s; speeds %v", compare.Describe(c), slices.Sorted(maps.Keys(speeds)))
+}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,17 +14,40 @@ import (
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/internal/live"
+	"github.com/warmgate/warmgate/internal/snapshot"
 )
 
 // column is a contender: gateways, and servers behind them, that are its own.
 type column struct {
 	name  string // in all acts
+	token string // for what the plugin shows
 	stage *compare.Stage
 
-	mu     sync.Mutex
-	policy compare.Policy
-	ended  []end // requests of the last ten seconds, oldest first
-	since  int   // of these: ended after the latest frame
+	mu      sync.Mutex
+	policy  compare.Policy
+	ended   []end     // requests of the last ten seconds, oldest first
+	counted time.Time // of the latest frame
+	since   int       // of the ended requests: later than that
+}
+
+// inspectPath is where the plugin shows what it knows.
+const inspectPath = "/warmgate/inspect"
+
+// shown is the policy that also shows what it knows, to those who have the token.
+func (c *column) shown(p compare.Policy) compare.Policy {
+	p.Plugin = strings.Replace(p.Plugin, `"lb_config":{`, fmt.Sprintf(`"lb_config":{"inspect":{"path":%q,"token":%q},`,
+		inspectPath, c.token), 1)
+	return p
+}
+
+// source is where the first gateway of the column can be asked.
+func (c *column) source() snapshot.Source {
+	g := c.stage.Gateway
+	s := snapshot.Source{Name: c.name, Admin: "unix:" + filepath.Join(g.Dir(), "admin.sock")}
+	if c.policy.Plugin != "" {
+		s.Inspect, s.Token = g.URL()+inspectPath, c.token
+	}
+	return s
 }
 
 // end is the end of a request.
@@ -52,27 +77,36 @@ func (c *column) saw(s loadgen.Sample) {
 	c.since++
 }
 
-// frame is what is to be seen of the column now, some time after the frame before.
-func (c *column) frame(ctx context.Context, now time.Time, after time.Duration) live.Gateway {
+// complete adds to what a gateway tells of itself what only the demo knows: what its servers do, what clients saw, and
+// how the policy is called.
+func (c *column) complete(g *live.Gateway, now time.Time) {
 	cluster := live.Cluster{Name: "llm"}
+	if i := slices.IndexFunc(g.Clusters, func(x live.Cluster) bool { return x.Name == cluster.Name }); i >= 0 {
+		cluster = g.Clusters[i]
+	}
+	told := cluster.Endpoints
+	cluster.Endpoints = nil
 	for _, s := range c.stage.Servers {
 		st := s.State()
+		e := live.Endpoint{Addr: s.Addr(), Health: "healthy", Requests: st.Inflight}
+		if i := slices.IndexFunc(told, func(x live.Endpoint) bool { return x.Addr == e.Addr }); i >= 0 {
+			e = told[i]
+		}
 		running, waiting := float64(st.Running), float64(st.Waiting)
-		cluster.Endpoints = append(cluster.Endpoints, live.Endpoint{
-			Addr: s.Addr(), Health: "healthy", Requests: st.Inflight, Running: &running, Waiting: &waiting,
-			KVCache: &st.KVUsage,
-		})
+		e.Running, e.Waiting, e.KVCache = &running, &waiting, &st.KVUsage
+		cluster.Endpoints = append(cluster.Endpoints, e)
 	}
-	c.count(&cluster, now, after)
-	cluster.Classes = c.queued(ctx)
-	return live.Gateway{Name: c.name, Up: true, Clusters: []live.Cluster{cluster}}
+	c.count(&cluster, now)
+	g.Name, g.Clusters = c.name, []live.Cluster{cluster}
 }
 
 // count fills in what the clients saw.
-func (c *column) count(to *live.Cluster, now time.Time, after time.Duration) {
+func (c *column) count(to *live.Cluster, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	to.Policy = c.policy.Name
+	after := now.Sub(c.counted)
+	c.counted = now
+	to.Policy, to.PerS, to.RefusedS, to.TTFT, to.Expected, to.Reported = c.policy.Name, 0, 0, nil, nil, nil
 	old := slices.IndexFunc(c.ended, func(e end) bool { return now.Sub(e.at) < window })
 	if old < 0 {
 		old = len(c.ended)
@@ -111,24 +145,8 @@ func (c *column) take(ctx context.Context, a *act, who int) {
 	for i, s := range c.stage.Servers {
 		lab.Check(s.SetTuning(a.servers[i].Tuning))
 	}
-	lab.Check(c.stage.Switch(ctx, a.policies[who]))
+	lab.Check(c.stage.Switch(ctx, c.shown(a.policies[who])))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.policy, c.ended, c.since = a.policies[who], nil, 0
-}
-
-// queued is what waits in the gateways, by class. With Redis all of them say the same.
-func (c *column) queued(ctx context.Context) (classes []live.Class) {
-	const stat = "warmgate_queue_length;"
-	stats, err := c.stage.Gateway.Stats(ctx, stat)
-	if err != nil {
-		return nil // the gateway is about to stop
-	}
-	for name, n := range stats {
-		if _, class, ok := strings.Cut(name, ";class="); ok {
-			classes = append(classes, live.Class{Name: class, Waiting: int64(n)})
-		}
-	}
-	slices.SortFunc(classes, func(a, b live.Class) int { return strings.Compare(a.Name, b.Name) })
-	return classes
 }

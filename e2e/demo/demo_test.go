@@ -1,15 +1,25 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/overload"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/internal/live"
+	"github.com/warmgate/warmgate/internal/live/page"
+	"github.com/warmgate/warmgate/internal/state"
 )
 
 // ended is an act of which the rivals and Warmgate have these results.
@@ -47,9 +57,8 @@ func TestSummaryHidesNothing(t *testing.T) {
 	p.results[0].good = map[string]float64{"batch": 0.3}
 	p.results[1].good = map[string]float64{"batch": 0.5}
 	p.note = "A note."
-	const want = "Act: time to first token, p90 1.0 s with Warmgate, 8.0 s with round_robin, " +
-		"4.0 s with least_request. A rival is better: batch requests answered in time (50 % with least_request). " +
-		"A note."
+	const want = "Act, with Warmgate: time to first token, p90 1.0 s (round_robin 8.0 s, least_request 4.0 s). " +
+		"A rival is better: batch requests answered in time (least_request 50 %). A note."
 	if got := p.summary(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -77,7 +86,7 @@ func TestVerdictCountsEveryFailure(t *testing.T) {
 
 func TestActs(t *testing.T) {
 	for _, show := range []*show{&threeActs, &aloneAndTogether} {
-		for _, a := range show.acts() {
+		for _, a := range show.acts(time.Second) {
 			if a.headline > len(a.figures) {
 				t.Errorf("%s: %d headlines of %d figures", a.name, a.headline, len(a.figures))
 			}
@@ -95,7 +104,7 @@ func TestActs(t *testing.T) {
 // TestFrame checks what is shown of what clients saw.
 func TestFrame(t *testing.T) {
 	now := time.Now()
-	c := &column{}
+	c := &column{counted: now.Add(-500 * time.Millisecond)}
 	for i := range 20 {
 		c.saw(loadgen.Sample{
 			Status: 200, TTFT: time.Duration(i+1) * time.Millisecond, Usage: loadgen.Usage{Prompt: 100, Cached: 50},
@@ -104,14 +113,14 @@ func TestFrame(t *testing.T) {
 	c.saw(loadgen.Sample{Status: 429})
 	c.ended[0].at = now.Add(-time.Hour)
 	var got live.Cluster
-	c.count(&got, now, 500*time.Millisecond)
+	c.count(&got, now)
 	half := 0.5
 	want := live.Cluster{PerS: 42, RefusedS: 2, Reported: &half, TTFT: &live.Quantiles{N: 19, P50: 11, P90: 19}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	again := live.Cluster{}
-	if c.count(&again, now, time.Second); again.PerS != 0 || again.TTFT.N != 19 {
+	if c.count(&again, now.Add(time.Second)); again.PerS != 0 || again.TTFT.N != 19 {
 		t.Errorf("a moment later: %+v", again)
 	}
 }
@@ -154,5 +163,117 @@ func TestScreen(t *testing.T) {
 	}
 	if n := strings.Count(once, "\n"); !strings.Contains(out.String(), "\x1b["+string(rune('0'+n))+"A") {
 		t.Errorf("the second frame is not drawn over the %d lines of the first:\n%q", n, out.String())
+	}
+}
+
+// TestRecord checks that the file to keep needs nothing but itself, and has all frames and the tables as shown.
+func TestRecord(t *testing.T) {
+	p := ended([]figure{ttft90, inTime("batch")}, at(8*time.Second), at(4*time.Second), at(time.Second))
+	p.act.servers = threeActs.acts(time.Second)[0].servers
+	d := &demo{show: threeActs, played: []*played{p}, frames: []live.Frame{*frame(), *frame()}}
+	d.frames[1].Gateways[2].Version = "1.2.3"
+	var out strings.Builder
+	if err := d.record(&out); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	loads := regexp.MustCompile(`(src|href)\s*=\s*"?[a-z]*:?//|url\(["']?[a-z]*:?//`)
+	if found := loads.FindString(text); found != "" {
+		t.Errorf("it loads something: %s", found)
+	}
+	_, part, _ := strings.Cut(text, `id="record">`)
+	part, _, _ = strings.Cut(part, "</script>")
+	var got struct {
+		Facts  page.Facts
+		Frames []live.Frame
+	}
+	if err := json.Unmarshal([]byte(part), &got); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Frames, d.frames) {
+		t.Errorf("the frames are %+v", got.Frames)
+	}
+	if table := got.Facts.Tables[0]; !reflect.DeepEqual(table.Rows, p.table().Rows) ||
+		!reflect.DeepEqual(table.Head, p.table().Head) {
+		t.Errorf("the table is %+v, want %+v", table, p.table())
+	}
+	for _, want := range []string{"1.2.3", harness.DefaultVersion, bench.Machine(), p.summary()} {
+		if !strings.Contains(strings.Join(got.Facts.About, "\n"), want) {
+			t.Errorf("it does not say %q: %q", want, got.Facts.About)
+		}
+	}
+}
+
+func TestBrowser(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{nil, ""},
+		{map[string]string{"DISPLAY": ":0"}, "xdg-open"},
+		{map[string]string{"WAYLAND_DISPLAY": "wayland-0"}, "xdg-open"},
+		{map[string]string{"DISPLAY": ":0", "CI": "true"}, ""},
+	} {
+		if got := browser("linux", func(name string) string { return c.env[name] }); got != c.want {
+			t.Errorf("with %v %q opens the page, want %q", c.env, got, c.want)
+		}
+	}
+}
+
+func TestTellingDecision(t *testing.T) {
+	decision := func(id, rule string, credit float64) state.Decision {
+		return state.Decision{
+			ID: id, Rule: rule, Endpoint: "b", Used: &state.Usage{},
+			Candidates: []state.Candidate{{Addr: "b", Credit: credit}, {Addr: "a", Credit: 99}},
+		}
+	}
+	f := frame()
+	f.Gateways[2].Decisions = []state.Decision{
+		decision("1", "cost", 0.3), decision("2", "tie", 5), decision("3", "cost", 2), decision("4", "cost", 1),
+	}
+	if got := telling([]live.Frame{*frame(), *f}); got == nil || got.ID != "3" {
+		t.Errorf("got %+v", got)
+	}
+	if got := telling([]live.Frame{*frame()}); got != nil {
+		t.Errorf("of nothing: %+v", got)
+	}
+}
+
+// TestDemo plays a short demo with real gateways: nothing fails, and what is shown is complete.
+func TestDemo(t *testing.T) {
+	harness.LongT(t)
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDemo(threeActs, out)
+	d.file = filepath.Join(t.TempDir(), "demo.html")
+	if err := lab.Try(func() { d.run(context.Background(), 4*time.Second) }); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"Act 3.", "The cheapest was chosen.", "- Overload, with Warmgate queue: ", d.file,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the screen lacks %q:\n%s", want, text)
+		}
+	}
+	policies, classes := map[string]bool{}, 0
+	for _, f := range d.frames {
+		for i, g := range f.Gateways {
+			c := &g.Clusters[0]
+			policies[c.Policy] = true
+			classes = max(classes, len(c.Classes))
+			if g.Name != threeActs.columns[i] || !g.Up || len(g.Problems) > 0 || len(c.Endpoints) != serverCount {
+				t.Errorf("%d: gateway %+v", f.AtMS, g)
+			}
+		}
+	}
+	if len(policies) != 8 || classes != 3 {
+		t.Errorf("the frames have the policies %v and %d classes", policies, classes)
 	}
 }

@@ -1,118 +1,64 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
+	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
-	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/lab"
-	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/wait"
+	"github.com/warmgate/warmgate/internal/live"
+	"github.com/warmgate/warmgate/internal/state"
 )
 
-// decision is one request as Warmgate explained it, with what the servers had in flight at that moment.
-type decision struct {
-	inflight []int // at each server just before the request was sent
-	server   int   // chosen
-	host     string
-	reason   string
-	load     string // in flight at the chosen server, this request included
-}
-
-// explain shows one decision of the last column in words. It plays the act again and sends requests of its own into it.
-func (d *demo) explain(ctx context.Context, a *act) {
-	c := d.columns[contenders-1]
-	background, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		a.play(background, c.stage, contenders-1)
-	}()
-	var chosen *decision
-	err := lab.Try(func() { chosen = probe(ctx, c.stage) })
-	cancel()
-	<-ended
-	lab.Check(err)
-	chosen.write(d.screen.out, d.show.gateways*workers)
-}
-
-// probe returns a decision that fits its snapshot: traffic continues between the snapshot and the decision, so the
-// first one may not fit.
-func probe(ctx context.Context, s *compare.Stage) (last *decision) {
-	q := loadgen.Request{Stream: true, MaxTokens: 1}
-	q.Body = lab.Body("Why this server?", &q)
-	for range 20 {
-		lab.Check(wait.For(ctx, 250*time.Millisecond))
-		inflight := s.Inflight()
-		sample := s.Client().Do(ctx, &q, time.Now())
-		lab.FailIf(!sample.OK(), "%s", describe(&sample))
-		last = &decision{
-			inflight: inflight, host: sample.Header.Get("x-warmgate-host"),
-			reason: sample.Header.Get("x-warmgate-reason"), load: sample.Header.Get("x-warmgate-load"),
-		}
-		if last.server = s.ServerAt(last.host); last.server >= 0 && last.fits() {
-			return last
+// telling returns the decision that tells most of those shown: the last one by cost in which a cache decided most; nil
+// if there is none.
+func telling(frames []live.Frame) *state.Decision {
+	var best *state.Decision
+	var credit float64
+	for i := range frames {
+		g := &frames[i].Gateways[contenders-1]
+		for k := range g.Decisions {
+			d := &g.Decisions[k]
+			winner := winnerOf(d)
+			if d.Rule == "cost" && d.Used != nil && winner >= 0 && d.Candidates[winner].Credit >= credit {
+				best, credit = d, d.Candidates[winner].Credit
+			}
 		}
 	}
-	lab.FailIf(last.server < 0, "the gateway did not report which server it chose: host %q, reason %q", last.host,
-		last.reason)
-	return last
+	return best
 }
 
-// fits reports whether the snapshot is what the decision was made on, and interesting: the servers differ.
-func (x *decision) fits() bool {
-	least, most := x.inflight[0], x.inflight[0]
-	for _, n := range x.inflight {
-		least, most = min(least, n), max(most, n)
+// winnerOf returns which of the candidates that are told was chosen, -1 if none was.
+func winnerOf(d *state.Decision) int {
+	return slices.IndexFunc(d.Candidates, func(c state.Candidate) bool { return c.Addr == d.Endpoint })
+}
+
+// explain shows one decision, term by term.
+func (d *demo) explain() {
+	const most = 4
+	d.mu.Lock()
+	told := telling(d.frames)
+	d.mu.Unlock()
+	if told == nil {
+		return
 	}
-	return x.load == strconv.Itoa(x.inflight[x.server]+1) && x.inflight[x.server] == least && most > least
-}
-
-// write explains the decision that counted the requests of so many workers.
-func (x *decision) write(w io.Writer, workers int) {
-	t := &bench.Table{Head: []string{"server"}}
-	row, speed := []string{"in flight"}, []string{"speed"}
-	for i, n := range x.inflight {
-		name, count := strconv.Itoa(i), strconv.Itoa(n)
-		if i == x.server {
-			name, count = "["+name+"]", "["+count+"]"
+	t := &bench.Table{Head: []string{"server", "in flight", "load", "over capacity", "credit for cache", "cost"}}
+	for i, c := range told.Candidates {
+		name := c.Addr
+		if i == winnerOf(told) {
+			name = "[" + name + "]"
+		} else if i >= most {
+			continue
 		}
-		t.Head = append(t.Head, name)
-		row = append(row, count)
-		speed = append(speed, strconv.FormatFloat(speeds[i], 'g', -1, 64))
+		inFlight, load := strconv.FormatInt(c.Requests, 10), number(c.Base+c.Load)
+		t.Add(name, inFlight, load, number(c.Over), number(c.Credit), number(c.Cost))
 	}
-	t.Add(row...)
-	t.Add(speed...)
-	fmt.Fprint(w, "\nOne decision, explained (response headers of one more request, debug_headers: true)\n\n")
-	lab.Check(t.Write(w))
-	fmt.Fprintf(w, "\n  x-warmgate-host: %s\n  x-warmgate-reason: %s\n  x-warmgate-load: %s\n\n%s\n", x.host,
-		x.reason, x.load, x.words(workers))
+	d.screen.line("\nOne decision of %s, explained. The page shows all of them, on a click.\n", told.Policy)
+	lab.Check(t.Write(d.screen.out))
+	d.screen.line("\nThe cheapest was chosen. Its server then found %d of the prompt's %d tokens in its cache, and "+
+		"the first token came after %d ms.", told.Used.Cached, told.Used.Prompt, told.TTFTMS)
 }
 
-// words returns why the server was chosen.
-func (x *decision) words(workers int) string {
-	var equal []string
-	least := x.inflight[x.server]
-	for i, n := range x.inflight {
-		if n == least && i != x.server {
-			equal = append(equal, strconv.Itoa(i))
-		}
-	}
-	why := fmt.Sprintf("Server %d was chosen because it had the least in flight over all %d workers: %d; with this "+
-		"request it has %s.",
-		x.server, workers, least, x.load)
-	if len(equal) > 0 {
-		why += fmt.Sprintf(" As few had: %s; ties are broken evenly, because no policy knows the speeds "+
-			"(lb_config.weights).",
-			strings.Join(equal, ", "))
-	}
-	if !x.fits() {
-		why += " (The counts above were taken a moment before the decision.)"
-	}
-	return why
-}
+// number renders a term of a cost.
+func number(x float64) string { return fmt.Sprintf("%.4g", x) }

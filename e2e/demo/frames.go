@@ -2,49 +2,68 @@ package main
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/live"
+	"github.com/warmgate/warmgate/internal/snapshot"
 )
 
 // every is the time between two frames.
 const every = 500 * time.Millisecond
 
-// playing is the act that is played, and since when.
+// playing says what is played, or was last, and since when.
 type playing struct {
-	*act
+	note  string
 	began time.Time
 }
 
-// watch takes frames of all columns, and draws them while an act is played, until stop is called.
+// watch shows frames of all columns, of the first gateway of each, until stop is called. It returns when nothing more
+// is shown.
 func (d *demo) watch(ctx context.Context) (stop func()) {
+	var sources []snapshot.Source
+	for _, c := range d.columns {
+		sources = append(sources, c.source())
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Add(1)
 	go func() {
-		defer close(ended)
-		for ticks := time.Tick(every); ; {
-			select {
-			case <-ctx.Done():
-				return
-			case now := <-ticks:
-				d.take(ctx, now)
-			}
-		}
+		defer ended.Done()
+		live.Poll(ctx, every, snapshot.NewReader("", sources, nil).Watch, d.frame)
 	}()
 	return func() {
 		cancel()
-		<-ended
+		ended.Wait()
 	}
 }
 
-// take takes a frame.
-func (d *demo) take(ctx context.Context, now time.Time) {
-	f := &live.Frame{AtMS: now.UnixMilli()}
-	for _, c := range d.columns {
-		f.Gateways = append(f.Gateways, c.frame(ctx, now, every))
+// frame shows a frame.
+func (d *demo) frame(f live.Frame) {
+	now := time.Now()
+	for i, c := range d.columns {
+		c.complete(&f.Gateways[i], now)
 	}
-	d.frames = append(d.frames, *f)
-	if p := d.playing.Load(); p != nil {
-		d.screen.draw(f, now.Sub(p.began))
+	p := d.playing.Load()
+	if p != nil {
+		f.Note = p.note
+	}
+	d.keepFrame(f)
+	if err := d.page.Show(f); err != nil {
+		d.screen.line("The page does not show this moment: %v", err)
+	}
+	if d.drawing.Load() {
+		d.screen.draw(&f, now.Sub(p.began))
+	}
+}
+
+// mostFrames is how many are kept for the record: more than all acts have.
+const mostFrames = 2000
+
+func (d *demo) keepFrame(f live.Frame) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.frames) < mostFrames {
+		d.frames = append(d.frames, f)
 	}
 }

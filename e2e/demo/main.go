@@ -10,11 +10,14 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	randv2 "math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -27,7 +30,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/wait"
 	"github.com/warmgate/warmgate/internal/live"
+	"github.com/warmgate/warmgate/internal/live/page"
 )
 
 // workers of each gateway.
@@ -38,24 +43,26 @@ type show struct {
 	command  string // that it is started with
 	gateways int    // of each contender
 	columns  [contenders]string
-	acts     func() []*act
+	acts     func(span time.Duration) []*act // whose requests arrive for so long
 }
 
 var (
 	threeActs = show{
 		command: "make demo", gateways: 1, columns: [contenders]string{"Envoy A", "Envoy B", "Warmgate"},
-		acts: func() []*act {
-			a := chats(0.75, [contenders]compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate})
+		acts: func(span time.Duration) []*act {
+			a := chats(0.75, span, [contenders]compare.Policy{
+				compare.RoundRobin, compare.LeastRequest, compare.Warmgate,
+			})
 			a.note = "Envoy's least_request with selection_method FULL_SCAN does as well as Warmgate in front of one " +
 				"gateway's servers; in front of several, see make demo-redis."
-			return []*act{a, conversations(), tooMany()}
+			return []*act{a, conversations(span), tooMany(span)}
 		},
 	}
 	aloneAndTogether = show{
 		command: "make demo-redis", gateways: 2,
 		columns: [contenders]string{"Envoys", "Warmgate, each alone", "Warmgate, one view"},
-		acts: func() []*act {
-			return []*act{chats(0.85, [contenders]compare.Policy{
+		acts: func(span time.Duration) []*act {
+			return []*act{chats(0.85, span, [contenders]compare.Policy{
 				compare.FullScan, named("Warmgate alone", compare.Warmgate),
 				named("Warmgate with Redis", compare.Shared),
 			})}
@@ -65,11 +72,16 @@ var (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	d := &demo{show: threeActs, screen: newScreen(os.Stdout), keep: os.Getenv("KEEP") == "1"}
+	show := threeActs
 	if len(os.Args) == 2 && os.Args[1] == "-redis" {
-		d.show = aloneAndTogether
+		show = aloneAndTogether
 	}
-	err := lab.Try(func() { d.run(ctx) })
+	d := newDemo(show, os.Stdout)
+	d.keep = os.Getenv("KEEP") == "1"
+	err := lab.Try(func() {
+		d.file = filepath.Join(lab.Must(harness.Root()), recordName)
+		d.run(ctx, span)
+	})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -81,37 +93,44 @@ func main() {
 type demo struct {
 	show    show
 	screen  *screen
-	keep    bool
+	keep    bool   // everything up until Ctrl-C
+	file    string // that has all of it in the end
 	columns []*column
 	played  []*played
 	failed  atomic.Int64            // requests that failed between the acts
-	playing atomic.Pointer[playing] // nil between acts
-	frames  []live.Frame            // of all that was played; of the watch's goroutine
+	playing atomic.Pointer[playing] // nil before the first act
+	drawing atomic.Bool             // the act is played now
+	page    *page.Server
+
+	mu     sync.Mutex
+	frames []live.Frame // all that were shown
+}
+
+func newDemo(s show, out *os.File) *demo {
+	d := &demo{show: s, screen: newScreen(out)}
+	d.page = page.New(d.facts(), "")
+	return d
 }
 
 // errFailed is the error of a request that failed, which the demo must not hide.
 var errFailed = errors.New("requests failed; see the tables")
 
-func (d *demo) run(ctx context.Context) {
+func (d *demo) run(ctx context.Context, span time.Duration) {
 	began := time.Now()
-	acts := d.show.acts()
+	acts := d.show.acts(span)
 	d.open(ctx, acts[0])
-	stop := d.watch(ctx)
+	stopPage, stopFrames := d.serve(ctx), d.watch(ctx)
 	lab.Each(func() {
 		for i, a := range acts {
 			d.play(ctx, a, i)
-			if i == 0 {
-				d.explain(ctx, a)
-			}
 		}
-		d.screen.line("What users got:")
-		for _, p := range d.played {
-			d.screen.line("- %s", p.summary())
-		}
+		d.explain()
+		d.sumUp(ctx)
 		d.screen.line("\nAll of this took %.0f s.", time.Since(began).Seconds())
+		d.keepRecord()
 		d.stay(ctx)
 		lab.Check(d.verdict())
-	}, stop, func() {
+	}, stopFrames, stopPage, func() {
 		for _, c := range d.columns {
 			lab.Check(c.stage.Close())
 		}
@@ -135,9 +154,9 @@ func (d *demo) open(ctx context.Context, first *act) {
 		contenders, d.show.gateways, workers, serverCount)
 	d.columns = make([]*column, contenders)
 	lab.All(contenders, func(i int) {
-		c := &column{name: d.show.columns[i], policy: first.policies[i]}
+		c := &column{name: d.show.columns[i], token: rand.Text(), policy: first.policies[i]}
 		c.stage = lab.Must(compare.NewStage(ctx, compare.Options{
-			Gateways: d.show.gateways, Workers: workers, Servers: first.servers, Redis: redis, First: c.policy,
+			Gateways: d.show.gateways, Workers: workers, Servers: first.servers, Redis: redis, First: c.shown(c.policy),
 			Seen: c.saw, Edit: harness.OfFile("envoy.yaml", overload.Prepare),
 		}))
 		d.columns[i] = c
@@ -150,22 +169,23 @@ func (d *demo) play(ctx context.Context, a *act, i int) {
 		d.change(ctx, a)
 	}
 	d.screen.line("\nAct %d. %s.", i+1, a.title())
-	for k, c := range d.columns {
-		d.screen.line("  %s: %s", c.name, a.policies[k].Describe())
+	if d.screen.terminal {
+		d.screen.line("# runs at a server, . waits there or in the gateway's queue. TTFT: time to first token.\n")
 	}
 	p := &played{act: a}
 	var gateways []*harness.Gateway
 	for _, c := range d.columns {
 		gateways = append(gateways, c.stage.Gateways...)
 	}
-	d.playing.Store(&playing{a, time.Now()})
+	d.playing.Store(&playing{a.title(), time.Now()})
+	d.drawing.Store(true)
 	var err error
 	p.cpu = lab.Must(bench.Use(gateways, func() {
 		err = lab.Try(func() {
 			lab.All(contenders, func(k int) { p.results[k] = a.play(ctx, d.columns[k].stage, k) })
 		})
 	}))
-	d.playing.Store(nil)
+	d.drawing.Store(false)
 	lab.Check(ctx.Err(), err)
 	d.played = append(d.played, p)
 	d.screen.line("")
@@ -178,12 +198,24 @@ func (d *demo) play(ctx context.Context, a *act, i int) {
 	}
 }
 
+// sumUp says what users got, on the page as well.
+func (d *demo) sumUp(ctx context.Context) {
+	note := "What users got."
+	d.screen.line("\nWhat users got:")
+	for _, p := range d.played {
+		note += " " + p.summary()
+		d.screen.line("- %s", p.summary())
+	}
+	d.playing.Store(&playing{note: note})
+	lab.Check(wait.For(ctx, 2*every)) // until it is shown
+}
+
 // change pushes the policies of an act while a trickle of requests continues, to show that no request fails for it.
 func (d *demo) change(ctx context.Context, to *act) {
 	const rate, seed = 20, 11
 	lab.All(contenders, func(i int) {
 		c := d.columns[i]
-		trickle := audit.NewTraffic(c.stage.Client(), rate, seed, func(r *rand.Rand, id int) loadgen.Request {
+		trickle := audit.NewTraffic(c.stage.Client(), rate, seed, func(r *randv2.Rand, id int) loadgen.Request {
 			q := loadgen.Request{ID: id, MaxTokens: 1}
 			q.Body = lab.Body(loadgen.Text(r, 10), &q)
 			return q

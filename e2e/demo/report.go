@@ -32,6 +32,8 @@ var (
 	latency50 = quantile("time to last token, p50", func(r *result) time.Duration { return r.latency.P50 })
 	latency99 = quantile("time to last token, p99", func(r *result) time.Duration { return r.latency.P99 })
 
+	ttftInTime = quantile("time to first token of these, p90", func(r *result) time.Duration { return r.ttft.P90 })
+
 	waste = figure{
 		head: "requests queued while another server had room", of: func(r *result) float64 { return r.free },
 		show: func(s float64) string { return fmt.Sprintf("%.1f s", s) },
@@ -83,33 +85,33 @@ func (p *played) table() *bench.Table {
 
 // summary says what users get with Warmgate and with its rivals, and where the best of these is better.
 func (p *played) summary() string {
-	var gains, losses []string
+	own, best, losses := &p.results[contenders-1], []string(nil), []string(nil)
 	for i, f := range p.figures {
 		if i < p.headline {
-			gains = append(gains, f.head+" "+p.sides(f))
+			best = append(best, f.head+" "+f.show(f.of(own))+" ("+p.rivals(f)+")")
 		}
 		if rival := p.better(f); rival != "" {
 			losses = append(losses, f.head+" ("+rival+")")
 		}
 	}
-	text := p.name + ": " + strings.Join(gains, "; ") + "."
+	text := p.name + ", with " + p.policies[contenders-1].Name + ": " + strings.Join(best, "; ") + "."
 	if len(losses) > 0 {
 		text += " A rival is better: " + strings.Join(losses, ", ") + "."
 	}
 	return strings.TrimSpace(text + " " + p.note)
 }
 
-// sides is a figure with each contender, Warmgate first.
-func (p *played) sides(f figure) string {
-	text := p.with(f, contenders-1)
+// rivals is a figure of each rival.
+func (p *played) rivals(f figure) string {
+	var all []string
 	for i := range contenders - 1 {
-		text += ", " + p.with(f, i)
+		all = append(all, p.one(f, i))
 	}
-	return text
+	return strings.Join(all, ", ")
 }
 
-func (p *played) with(f figure, who int) string {
-	return f.show(f.of(&p.results[who])) + " with " + p.policies[who].Name
+func (p *played) one(f figure, who int) string {
+	return p.policies[who].Name + " " + f.show(f.of(&p.results[who]))
 }
 
 // better returns the best rival with its figure if that is better than Warmgate's, as both are shown; "" if it is not.
@@ -123,7 +125,7 @@ func (p *played) better(f figure) string {
 	if best == contenders-1 {
 		return ""
 	}
-	return p.with(f, best)
+	return p.one(f, best)
 }
 
 // busiest is the share of the machine's CPU time up to which figures are taken for those of the policies alone.

@@ -100,10 +100,11 @@ func higress(text string) ([]byte, error) {
 // meshes are the documents whose resources e2e/mesh tests, with the code of the control planes.
 var meshes = []string{"docs/envoy-gateway.md", "docs/istio.md"}
 
-// guides are the documents whose commands TestGuide, TestUpgradeGuide, TestAdmissionGuide, TestConfigurationsReadme,
-// TestStoppedEarly and TestCommandLine run. Chinese documents have the same.
+// guides are the documents whose commands TestGuide, TestUpgradeGuide, TestAdmissionGuide, TestInspectGuide,
+// TestConfigurationsReadme, TestStoppedEarly and TestCommandLine run. Chinese documents have the same.
 var guides = []string{
-	"docs/envoy.md", "docs/metrics.md", "docs/upgrade.md", "docs/admission.md", "docs/troubleshooting.md",
+	"docs/envoy.md", "docs/metrics.md", "docs/upgrade.md", "docs/admission.md", "docs/inspect.md",
+	"docs/troubleshooting.md",
 	"envoy-config/README.md", commandLine,
 }
 

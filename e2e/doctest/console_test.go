@@ -13,11 +13,11 @@ import (
 
 // programs are those that commands in console blocks may run. Such commands need a cluster: the tests of e2e/mesh run
 // those that install, without one. TestGuide runs those of docs/envoy.md, with what make leaves in build/out, and
-// TestCommands of build/image those of docs/artifacts.md, but for cosign's. Those of examples/compose need Docker: the
-// tests of e2e/compose run what is started.
+// TestCommands of build/image those of docs/artifacts.md, but for cosign's. Those of examples need Docker: the tests
+// of e2e/compose and e2e/mesh/envoygateway run what they can without.
 var programs = []string{
 	"../build/out/envoy", "../build/out/warmgate", "base64", "cd", "cosign", "curl", "docker", "export", "git", "grep",
-	"helm", "istioctl", "kubectl", "make", "openssl", "sed", "seq", "sha256sum", "xargs",
+	"helm", "istioctl", "kind", "kubectl", "make", "openssl", "sed", "seq", "sha256sum", "xargs",
 }
 
 // file matches what a command reads: with -f, or as a patch.
@@ -96,9 +96,11 @@ func makes(arguments, known []string) bool {
 }
 
 // given reports whether a user has the file that a command reads: it is in the tree, or in the folder where the
-// document has gone before, or the document shows it, with its name in the first line.
+// document has gone before, or the document shows it, with its name in the first line; or it is no file, but the output
+// of another command.
 func given(t *testing.T, d *document, name string) bool {
 	t.Helper()
-	return exists(t, name) || d.name == "docs/envoy.md" && exists(t, "envoy-config/"+name) ||
+	return name == "-" || exists(t, name) || exists(t, path.Join(path.Dir(d.name), name)) ||
+		d.name == "docs/envoy.md" && exists(t, "envoy-config/"+name) ||
 		slices.ContainsFunc(d.blocks, func(b block) bool { return strings.HasPrefix(b.text, "# "+name+"\n") })
 }

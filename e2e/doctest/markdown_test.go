@@ -167,7 +167,8 @@ func documents(t *testing.T) []*document {
 	t.Helper()
 	dir := root(t)
 	var docs []*document
-	const where = "*.md docs/*.md docs/benchmarks/*.md docs/design/*.md envoy-config/*.md examples/compose/*.md"
+	const where = "*.md docs/*.md docs/benchmarks/*.md docs/design/*.md envoy-config/*.md " +
+		"examples/compose/*.md examples/kind/*.md"
 	for _, pattern := range strings.Fields(where) {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {

@@ -7,6 +7,7 @@ require (
 	github.com/warmgate/warmgate v0.0.0
 	go.yaml.in/yaml/v3 v3.0.5
 	helm.sh/helm/v3 v3.21.4
+	sigs.k8s.io/kind v0.33.0
 	sigs.k8s.io/kubectl-validate v0.0.5-0.20250915070809-d2f2d68fba09
 )
 

@@ -20,6 +20,7 @@ import (
 	"github.com/warmgate/warmgate/internal/live"
 	"github.com/warmgate/warmgate/internal/snapshot"
 	"github.com/warmgate/warmgate/internal/vllmsim"
+	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 const (
@@ -35,9 +36,10 @@ type stage struct {
 	hold    chan struct{} // until it is closed, requests with x-hold are held
 	release func()        // closes it
 
-	mu     sync.Mutex
-	served map[string]int64 // requests, by server
-	held   map[string]int64
+	mu             sync.Mutex
+	served         map[string]int64 // requests, by server
+	held           map[string]int64
+	prompt, cached float64 // tokens, by the answers
 }
 
 // start starts a gateway, with the plugin's API, Redis and rules for tags or without all of them.
@@ -46,7 +48,7 @@ func start(t *testing.T, whole bool) *stage {
 	o := harness.Options{}
 	for i := range servers {
 		var addr string
-		endpoint := harness.ServeT(t, s.server(&addr, vllmsim.New(vllmsim.Config{Index: i, Instant: true})))
+		endpoint := harness.ServeT(t, s.server(&addr, vllmsimtest.StartT(t, vllmsim.Config{Index: i})))
 		addr = endpoint.Addr
 		o.Endpoints = append(o.Endpoints, endpoint)
 	}
@@ -102,13 +104,27 @@ func (s *stage) server(addr *string, next http.Handler) http.Handler {
 
 // say sends a conversation's turn.
 func (s *stage) say(t *testing.T, number int, headers ...string) {
-	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d %s"}]}`, number%4,
-		strings.Repeat("A sentence that all have. ", 60))
+	body := fmt.Sprintf(`{"model":"m","max_tokens":4,"stream":true,"stream_options":{"include_usage":true},`+
+		`"messages":[{"role":"user","content":"%d %s"}]}`, number%4, strings.Repeat("A sentence that all have. ", 60))
 	headers = append(headers, "content-type: application/json")
 	answer := harness.Send(t, nil, http.MethodPost, s.gateway.URL()+"/v1/chat/completions", body, headers...)
 	if answer.Status != http.StatusOK {
 		t.Errorf("status %d", answer.Status)
 	}
+	_, last, _ := strings.Cut(answer.Body, `"usage":{`)
+	var usage struct {
+		Prompt  float64 `json:"prompt_tokens"`
+		Details struct {
+			Cached float64 `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	}
+	if err := json.NewDecoder(strings.NewReader("{" + last)).Decode(&usage); err != nil {
+		t.Errorf("%v\n%s", err, answer.Body)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prompt += usage.Prompt
+	s.cached += usage.Details.Cached
 }
 
 // ask runs warmgate, and reads what it prints.
@@ -204,6 +220,15 @@ func (s *stage) check(t *testing.T, got *snapshot.Snapshot, decided float64, hel
 	}
 	if chosen != decided {
 		t.Errorf("%g requests are chosen, want %g", chosen, decided)
+	}
+	for name, want := range map[string]float64{
+		"warmgate_prompt_tokens_total": s.prompt, "warmgate_cached_tokens_total": s.cached,
+	} {
+		for _, stat := range g.Statistics {
+			if stat.Name == name && stat.Value != want || want == 0 {
+				t.Errorf("%s is %g, answers have %g", name, stat.Value, want)
+			}
+		}
 	}
 	if !whole {
 		if g.State != nil || got.Redis != nil {

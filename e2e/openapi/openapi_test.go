@@ -1,5 +1,5 @@
-// Package openapi compares docs/api.yaml with the admission API of a running gateway. It is a module of its own, so
-// that the validator is no dependency of Warmgate.
+// Package openapi compares docs/api.yaml with the admission API of a running gateway, and docs/inspect.yaml with what
+// one shows of itself. It is a module of its own, so that the validator is no dependency of Warmgate.
 package openapi
 
 import (
@@ -31,9 +31,9 @@ const (
 )
 
 // document returns the description and a validator for it. The server is where the gateway is.
-func document(t *testing.T, url string) (libopenapi.Document, validator.Validator) {
+func document(t *testing.T, name, url string) (libopenapi.Document, validator.Validator) {
 	t.Helper()
-	text, err := os.ReadFile(harness.PathT(t, "docs/api.yaml"))
+	text, err := os.ReadFile(harness.PathT(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func document(t *testing.T, url string) (libopenapi.Document, validator.Validato
 
 // The description is valid OpenAPI 3.1.
 func TestDescription(t *testing.T) {
-	doc, v := document(t, "http://localhost:10000")
+	doc, v := document(t, "docs/api.yaml", "http://localhost:10000")
 	if got := doc.GetVersion(); got != "3.1.0" {
 		t.Errorf("OpenAPI %s", got)
 	}
@@ -76,6 +76,7 @@ type checker struct {
 	*testing.T
 	v   validator.Validator
 	url string
+	api string          // path of the API
 	met map[string]bool // methods, paths and statuses of answers
 }
 
@@ -87,7 +88,7 @@ func (c *checker) send(method, path, auth, body string, valid bool) (int, string
 		content = strings.NewReader(body)
 	}
 	request := func() *http.Request {
-		r, err := http.NewRequestWithContext(c.Context(), method, c.url+"/warmgate/v1"+path, content)
+		r, err := http.NewRequestWithContext(c.Context(), method, c.url+c.api+path, content)
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -165,8 +166,8 @@ func (c *checker) bad() {
 // Calls and answers of a gateway with two workers are as described, through the life of tasks.
 func TestGateway(t *testing.T) {
 	gw := harness.StartT(t, harness.Options{Config: plugin})
-	_, v := document(t, gw.URL())
-	c := &checker{t, v, gw.URL(), map[string]bool{}}
+	_, v := document(t, "docs/api.yaml", gw.URL())
+	c := &checker{t, v, gw.URL(), "/warmgate/v1", map[string]bool{}}
 
 	var ids []string
 	for len(ids) < 5 {

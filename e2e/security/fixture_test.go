@@ -33,7 +33,7 @@ func newFleet(t *testing.T, n int) *fleet {
 	f := &fleet{served: map[string]int{}}
 	for i := range n {
 		f.endpoints = append(f.endpoints,
-			harness.ServeT(t, f.watch(vllmsim.New(vllmsim.Config{Index: i, Instant: true}))))
+			harness.ServeT(t, f.watch(vllmsim.New(vllmsim.Config{Index: i, Instant: true, Adapters: []string{"m"}}))))
 	}
 	return f
 }

@@ -230,7 +230,7 @@ func TestDecisionIsReported(t *testing.T) {
 			g := take(t, o)
 			await(t, "the access log", regexp.MustCompile(
 				`POST /v1/x 418 - upstream=`+regexp.QuoteMeta(host)+` .* details=via_upstream warmgate="host=`+
-					regexp.QuoteMeta(host)+` reason=chosen load=1"`),
+					regexp.QuoteMeta(host)+` reason=chosen load=1 policy=global_least_request[^"]*"`),
 				func() string { send(t, g.Gateway); return g.AccessLog() })
 			page := func() string { return g.PrometheusT(t) }
 			for _, line := range []string{
@@ -265,7 +265,7 @@ func TestDNSCluster(t *testing.T) {
 			harness.Set(doc, cluster+".load_assignment", named),
 		)
 	})})
-	await(t, "the access log", regexp.MustCompile(`warmgate="host=127\.0\.0\.1:`+port+` reason=chosen load=1"`),
+	await(t, "the access log", regexp.MustCompile(`warmgate="host=127\.0\.0\.1:`+port+` reason=chosen load=1 policy=global_least_request[^"]*"`),
 		func() string { send(t, g); return g.AccessLog() })
 }
 

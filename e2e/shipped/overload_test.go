@@ -176,7 +176,7 @@ func TestOverloadAsShipped(t *testing.T) {
 			c.o.Config, c.o.Endpoints = cmp.Or(c.o.Config, text), []harness.Endpoint{s.Endpoint}
 			g := harness.StartT(t, c.o)
 			page := func() string { return g.PrometheusT(t) }
-			await(t, "the access log", regexp.MustCompile(`reason=chosen load=1 class=batch wait=0ms"`),
+			await(t, "the access log", regexp.MustCompile(`reason=chosen load=1 class=batch wait=0ms policy=`),
 				func() string { send(t, g); return g.AccessLog() })
 			claim := http.Header{"X-Warmgate-Class": {"interactive"}}
 			var done []<-chan error
@@ -204,7 +204,7 @@ func TestOverloadAsShipped(t *testing.T) {
 					t.Errorf("request %d: %v", i, err)
 				}
 			}
-			for _, end := range []string{c.first + ` wait=0ms"`, c.withAKey + ` wait=[1-9]\d*ms"`} {
+			for _, end := range []string{c.first + ` wait=0ms policy=`, c.withAKey + ` wait=[1-9]\d*ms policy=`} {
 				await(t, "the access log", regexp.MustCompile(` /held 200 .* class=`+end), g.AccessLog)
 			}
 		})

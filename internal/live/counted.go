@@ -2,6 +2,7 @@ package live
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -49,6 +50,24 @@ func (c *counted) version() string {
 		}
 	}
 	return ""
+}
+
+// remarks returns what a gateway says of itself that whoever looks at it should know.
+func (c *counted) remarks() (out []string) {
+	if s := c.gateway.Server; s != nil && s.State != "LIVE" {
+		out = append(out, "the gateway is in the state "+s.State)
+	}
+	if s := c.gateway.State; s != nil {
+		if s.LeftOut > 0 {
+			out = append(out, fmt.Sprintf("%d more clusters are not shown", s.LeftOut))
+		}
+		for i := range s.Clusters {
+			if n := s.Clusters[i].LeftOut; n > 0 {
+				out = append(out, fmt.Sprintf("%d more endpoints of %s are not shown", n, s.Clusters[i].Name))
+			}
+		}
+	}
+	return out
 }
 
 // reasons returns how requests were decided.

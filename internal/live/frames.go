@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/snapshot"
@@ -87,6 +88,7 @@ func (h *history) gateway(atMS int64, g *snapshot.Gateway) Gateway {
 	} else {
 		out.Version = c.version()
 	}
+	out.Problems = append(slices.Clone(out.Problems), c.remarks()...)
 	out.Clusters = c.clusters()
 	out.Regions = c.regions()
 	h.shares(&c, out.Clusters)

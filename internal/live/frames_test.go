@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func stat(name string, value float64, labels ...string) snapshot.Statistic {
 
 // at returns a snapshot of a gateway that has been up for so long, taken then.
 func at(upS int64, g snapshot.Gateway) *snapshot.Snapshot {
-	g.Name, g.Server = "g", &snapshot.Server{UptimeS: upS}
+	g.Name, g.Server = "g", &snapshot.Server{State: "LIVE", UptimeS: upS}
 	return &snapshot.Snapshot{At: time.Unix(1000+upS, 0), Gateways: []snapshot.Gateway{g}}
 }
 
@@ -123,6 +124,22 @@ func TestWithoutState(t *testing.T) {
 	got = new(Frames).Next(at(1, g)).Gateways[0]
 	if len(got.Clusters) != 2 || got.Clusters[0].Policy != "round_robin" || got.Clusters[0].Endpoints[0].Requests != 3 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestRemarks tells what is missing in what is shown.
+func TestRemarks(t *testing.T) {
+	s := at(1, snapshot.Gateway{Problems: []string{"p"}, State: &state.State{
+		LeftOut: 2, Clusters: []state.Cluster{{Name: "llm", LeftOut: 3}, {Name: "all"}},
+	}})
+	s.Gateways[0].Server.State = "DRAINING"
+	got := new(Frames).Next(s).Gateways[0].Problems
+	want := []string{
+		"p", "the gateway is in the state DRAINING", "2 more clusters are not shown",
+		"3 more endpoints of llm are not shown",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package live
 
 import (
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/warmgate/warmgate/internal/state"
@@ -77,13 +78,9 @@ func (s *seen) add(of *state.State) (news []state.Decision) {
 		s.by = map[string]state.Decision{}
 	}
 	for _, d := range of.Decisions {
-		before, known := s.by[d.ID]
-		if !known || before.Ended != d.Ended || before.TTFTMS != d.TTFTMS || before.Endpoint != d.Endpoint {
+		if before, known := s.by[d.ID]; !known || !reflect.DeepEqual(before, d) {
 			news = append(news, d)
 		}
-		d.Candidates = slices.DeleteFunc(slices.Clone(d.Candidates), func(c state.Candidate) bool {
-			return c.Addr != d.Endpoint
-		})
 		s.by[d.ID] = d
 	}
 	return news
@@ -104,9 +101,11 @@ func (s *seen) of(cluster string) (expected, reported *float64, ttft *Quantiles)
 			used += float64(d.Used.Prompt)
 			cached += float64(d.Used.Cached)
 		}
-		if len(d.Candidates) > 0 && d.AtMS > s.atMS-window {
-			prompt += float64(d.Prompt)
-			match += float64(d.Prompt) * d.Candidates[0].Matched
+		for _, c := range d.Candidates {
+			if c.Addr == d.Endpoint && d.AtMS > s.atMS-window {
+				prompt += float64(d.Prompt)
+				match += float64(d.Prompt) * c.Matched
+			}
 		}
 	}
 	if len(times) > 0 {

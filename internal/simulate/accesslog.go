@@ -70,7 +70,7 @@ func (a *AccessLog) Recording() *Recording {
 // logReader is what is known of a log while its requests are made of lines.
 type logReader struct {
 	forest        forest
-	bytes, tokens map[string]int // of prompts of a model whose answers have shown their usage
+	bytes, tokens map[string]int // of prompts of a model, "" for all, whose answers have shown their usage
 	served        int            // answers that have
 	output        int            // tokens of these
 
@@ -86,14 +86,22 @@ func (r *logReader) meet(line *accesslog.Request) {
 	}
 	r.served++
 	r.output += line.Output
-	if line.Bytes > 0 {
+	if line.Bytes == 0 {
+		return
+	}
+	r.bytes[""] += line.Bytes
+	r.tokens[""] += line.Prompt
+	if line.Model != "" {
 		r.bytes[line.Model] += line.Bytes
 		r.tokens[line.Model] += line.Prompt
 	}
 }
 
-// tokensIn returns how many tokens of a model so many bytes are.
+// tokensIn returns how many tokens of a model so many bytes are. Of a refused request the model is not known.
 func (r *logReader) tokensIn(bytes int, model string) int {
+	if r.bytes[model] == 0 {
+		model = ""
+	}
 	if b := r.bytes[model]; b > 0 {
 		return int(float64(bytes) * float64(r.tokens[model]) / float64(b))
 	}

@@ -91,7 +91,7 @@ func TestReplayOfALog(t *testing.T) {
 func TestLogWithGaps(t *testing.T) {
 	at := time.Unix(0, 0)
 	log := FromLog([]accesslog.Request{
-		{Start: at, Status: 200, Prompt: 300, Output: 50, Bytes: 900, Session: 7},
+		{Start: at, Status: 200, Model: "m", Prompt: 300, Output: 50, Bytes: 900, Session: 7},
 		{Start: at.Add(time.Second), Status: 200, Reason: "disabled"},
 		{Start: at.Add(2 * time.Second), Status: 429, Bytes: 600, Session: 7},
 		{Start: at.Add(3 * time.Second), Status: 200, Prompt: 80, Output: 20, Estimated: true},

@@ -32,12 +32,14 @@ type gateway struct {
 	dump           *dump     // the latest one, which must not be changed
 	dumpedAt       time.Time // when it was asked for, with or without success
 	toldMS         int64     // time of the latest state
+	balances       bool      // by itself: it has no statistics of the plugin
 }
 
 const (
 	// timeout is how long one answer may take.
 	timeout = 2 * time.Second
-	// dumpPeriod is how long [Reader.Watch] believes in a dump of configurations: it can be long, and changes rarely.
+	// dumpPeriod is how long [Reader.Watch] believes in a dump of configurations. That of a mesh takes its gateway
+	// about a second, in which it does nothing else.
 	dumpPeriod = 30 * time.Second
 )
 
@@ -60,7 +62,7 @@ func (r *Reader) Take(ctx context.Context) *Snapshot {
 }
 
 // Watch asks gateways for what changes all the time, and for decisions of which they have not told it yet. Redis is not
-// asked, and the gateways' own policies may be those of half a minute ago.
+// asked, and configurations only for the policies of gateways without the plugin, which may be half a minute old.
 func (r *Reader) Watch(ctx context.Context) *Snapshot {
 	s := r.read(ctx, dumpPeriod)
 	for i := range s.Gateways {
@@ -106,7 +108,7 @@ func (g *gateway) read(ctx context.Context, now time.Time, maxAge time.Duration)
 		part("server", func() (err error) { out.Server, err = g.server(ctx); return err })
 		part("clusters", func() (err error) { out.Clusters, err = g.clusters(ctx); return err })
 		part("statistics", func() (err error) { out.Statistics, err = g.statistics(ctx); return err })
-		if g.dumpedAt.IsZero() || now.Sub(g.dumpedAt) >= maxAge {
+		if maxAge == 0 || g.balances && now.Sub(g.dumpedAt) >= maxAge {
 			g.dumpedAt = now
 			part("configurations", func() (err error) { g.dump, err = g.configurations(ctx); return err })
 		}
@@ -120,6 +122,7 @@ func (g *gateway) read(ctx context.Context, now time.Time, maxAge time.Duration)
 	}
 	all.Wait()
 	slices.Sort(out.Problems)
+	g.balances = out.Statistics != nil && len(out.Statistics) == 0
 	if out.State != nil {
 		g.toldMS = out.State.AtMS
 	}

@@ -192,14 +192,16 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestWatch asks for configurations once in a while, and for decisions since the state before.
+// TestWatch asks for decisions since the state before, and for configurations once in a while, where the gateway has no
+// statistics of the plugin.
 func TestWatch(t *testing.T) {
-	dumps, asked := 0, []string{}
+	dumps, asked, stats := 0, []string{}, `{"stats": []}`
 	server := httptest.NewServer(serve(t, map[string]http.HandlerFunc{
 		"/config_dump": func(w http.ResponseWriter, _ *http.Request) {
 			dumps++
 			fmt.Fprint(w, pages["/config_dump"])
 		},
+		"/stats": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, stats) },
 		"/inspect/state": func(w http.ResponseWriter, r *http.Request) {
 			asked = append(asked, r.URL.RawQuery)
 			fmt.Fprint(w, pages["/inspect/state"])
@@ -209,15 +211,24 @@ func TestWatch(t *testing.T) {
 	r := NewReader("", []Source{{Name: "a", Admin: server.URL, Inspect: server.URL + "/inspect"}}, nil)
 	now := time.Unix(1, 0)
 	r.now = func() time.Time { return now }
-	for range 61 {
+	for i := range 62 {
 		s := r.Watch(t.Context())
-		if g := &s.Gateways[0]; g.Configs != nil || g.Clusters[0].Policy != "least_request" {
+		if g := &s.Gateways[0]; g.Configs != nil || i > 0 && g.Clusters[0].Policy != "least_request" {
 			t.Fatalf("%+v", g)
 		}
 		now = now.Add(time.Second)
 	}
-	r.Take(t.Context())
-	if dumps != 4 || asked[0] != "" || asked[1] != "since=5" || asked[61] != "" {
+	if dumps != 3 || asked[0] != "" || asked[1] != "since=5" {
+		t.Errorf("%d dumps, %q", dumps, asked)
+	}
+	stats = pages["/stats"]
+	r.Watch(t.Context())
+	now = now.Add(time.Hour)
+	if r.Watch(t.Context()); dumps != 3 {
+		t.Errorf("%d dumps of a gateway with the plugin", dumps)
+	}
+	s := r.Take(t.Context())
+	if len(s.Gateways[0].Configs) != 1 || dumps != 4 || asked[len(asked)-1] != "" {
 		t.Errorf("%d dumps, %q", dumps, asked)
 	}
 }

@@ -41,7 +41,7 @@ func TestRecordInTheAccessLog(t *testing.T) {
 	const of = " session_id=[0-9a-f]+ prompt=([\\w-]+)"
 	const served = "host=10\\.0\\.0\\.1:8000 reason=chosen load=1 session=home" + begin + model +
 		" ttft=1234ms prompt_tokens=500 output_tokens=9 cached_tokens=400 prompt_bytes=\\d+ match="
-	const refused = "host=- reason=at_capacity" + begin + model +
+	const refused = "host=- reason=at_capacity" + begin +
 		" prompt_tokens=[1-9]\\d* output_tokens=[1-9]\\d* usage=estimated prompt_bytes=\\d+ match=0\\.00"
 	var prints []string
 	for i, want := range []string{refused, served + "0\\.00", refused, served + "(?:0\\.9\\d|1\\.00)"} {

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
@@ -68,6 +68,9 @@ var explainedConfigs = map[string]func(t *testing.T) *fakeDriver{
 	"an endpoint in a cluster": func(t *testing.T) *fakeDriver {
 		return startSites(t, 2, nestedConfig("", "prefix_cache", ""))
 	},
+	"counts in Redis": func(t *testing.T) *fakeDriver {
+		return startRedis(t, redisserver.StartT(t, redisserver.Options{}), 2, 4, "")
+	},
 	"budgets": func(t *testing.T) *fakeDriver {
 		return startBudget(t, 2, `"weight":1,"max_concurrent_requests":4,"max_tokens_per_minute":20000`, tenantsConfig)
 	},
@@ -112,14 +115,18 @@ func TestExplainedIsDecided(t *testing.T) {
 			waited, chosen := 0, 0
 			for i := range 300 {
 				r, worker := randomRequest(random), random.IntN(2)
-				values, cells := maps.Clone(d.metrics.values), maps.Clone(d.kv.Cells)
+				values, cells, at := maps.Clone(d.metrics.values), maps.Clone(d.kv.Cells), d.now
+				decisions := d.metrics.decisions()
 				d.rand = rand.New(rand.NewPCG(uint64(i), 5))
 				e := d.explain(worker, r)
-				if !reflect.DeepEqual(values, d.metrics.values) {
-					t.Fatalf("request %d: the statistics show a trial: %v, %v before", i, d.metrics.values, values)
+				if counted := d.metrics.decisions(); !maps.Equal(decisions, counted) {
+					t.Fatalf("request %d: a trial is counted: %v, %v before", i, counted, decisions)
 				}
-				if !reflect.DeepEqual(cells, d.kv.Cells) {
-					t.Fatalf("request %d: a trial has changed shared memory", i)
+				if at == d.now { // else ticks have changed both
+					if !maps.Equal(values, d.metrics.values) || !maps.Equal(cells, d.kv.Cells) {
+						t.Fatalf("request %d: a trial has changed shared memory, or statistics: %v, %v before", i,
+							d.metrics.values, values)
+					}
 				}
 				d.rand = rand.New(rand.NewPCG(uint64(i), 5))
 				c := d.client(worker, r)
@@ -176,4 +183,40 @@ func compareExplained(t *testing.T, e *state.Explanation, c *fakeStream) int {
 		t.Fatalf("a choice is not explained: %+v", e)
 	}
 	return 0
+}
+
+// A trial is over like any other request, and answered at most once, whatever ends it.
+func TestTrialsEnd(t *testing.T) {
+	const body = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
+	d := startFake(t, 1, 2, tokensConfig)
+	late := d.explain(0, streamtest.Request{Unended: true}.Filled())
+	if r := late.Decisions[0].Reason; r != "body_late" {
+		t.Errorf("a body that does not come: %s", r)
+	}
+	d.fault, d.faultLeft = "View", 1
+	if r := d.explain(0, streamtest.Request{Frames: []string{body}}.Filled()).Decisions[0].Reason; r != "panic" {
+		t.Errorf("after a panic: %s", r)
+	}
+	d.explained = func(e *state.Explanation) { t.Errorf("a client that has left is answered: %+v", e) }
+	d.client(0, streamtest.Request{Frames: []string{body[:20]}, Unended: true}.Filled()).leave()
+	d.advance(5 * time.Second)
+	d.explained = nil
+	d.drained()
+}
+
+// It is said why endpoints are no candidates.
+func TestExcluded(t *testing.T) {
+	d := startFake(t, 1, 5, strings.Replace(listsConfig, `"slow_start":0`, `"slow_start":0,"consecutive_failures":2`, 1))
+	d.models = map[int][]string{0: {"a"}, 1: {"b"}, 2: {"b"}, 3: {"b"}, 4: {"b"}}
+	d.served(0, "b")
+	d.ejects(0, d.Addr(1))
+	d.SetEndpoints([]streamtest.Endpoint{{}, {}, {State: streamtest.Draining}, {}, {}})
+	got := map[string]string{}
+	for _, x := range d.explain(0, bodyOf("b", 100).Filled()).Decisions[0].Excluded {
+		got[x.Addr] = x.Why
+	}
+	want := map[string]string{d.Addr(0): "model", d.Addr(1): "ejected", d.Addr(2): "draining"}
+	if !maps.Equal(got, want) {
+		t.Errorf("excluded are %v, want %v", got, want)
+	}
 }

@@ -12,7 +12,7 @@ import (
 // Record is what is known of a request by its end, beside where it was placed. What is not known is 0 or "".
 type Record struct {
 	Policy    string
-	Model     string        // its name, as the client has sent it
+	Model     string        // the name that the client has sent, if an endpoint has answered for it
 	TTFT      time.Duration // from when it was sent to the first output of a stream
 	Tokens    answer.Usage  // of the prompt and the answer
 	Estimated bool          // Tokens are not from an answer
@@ -29,8 +29,10 @@ func (s *Serving) Record() Record {
 	pl := s.Of
 	c, u, r := pl.Config, &pl.Prompt, &pl.Lease.Reservation
 	out := Record{
-		Policy: c.Policy, Model: u.Model, Bytes: u.Work.Info.TextBytes, Session: pl.SessionID(),
-		Tokens: u.Usage, Estimated: !u.Used,
+		Policy: c.Policy, Bytes: u.Work.Info.TextBytes, Session: pl.SessionID(), Tokens: u.Usage, Estimated: !u.Used,
+	}
+	if status := pl.Response.Status; status >= 200 && status < 300 {
+		out.Model = u.Model
 	}
 	if !u.Used && c.Unit == lb.Tokens {
 		out.Tokens = answer.Usage{Prompt: int(r.Request.PromptTokens), Output: int(r.Request.OutputTokens)}

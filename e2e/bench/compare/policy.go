@@ -63,14 +63,24 @@ var (
 
 // RingHash is Envoy's ring_hash by the header that names the session.
 func RingHash(header string) Policy {
+	return ringHash("ring_hash", "Envoy's ring_hash by the session header, no plugin", header, "")
+}
+
+// BoundedRingHash is the same with bounded loads: a server that has half as many requests again as the mean of all gets
+// no more.
+func BoundedRingHash(header string) Policy {
+	return ringHash("bounded ring_hash", "Envoy's ring_hash by the session header, hash_balance_factor 150, no plugin",
+		header, "hash_balance_factor: 150, ")
+}
+
+func ringHash(name, about, header, more string) Policy {
 	return Policy{
-		Name: "ring_hash", About: "Envoy's ring_hash by the session header, no plugin",
-		Cluster: harness.RoundRobin,
+		Name: name, About: about, Cluster: harness.RoundRobin,
 		Edits: `clusters.yaml: {"resources[name=llm].load_balancing_policy.policies": [{typed_extension_config: {
   name: envoy.load_balancing_policies.ring_hash,
   typed_config: {
     "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.ring_hash.v3.RingHash,
-    consistent_hashing_lb_config: {hash_policy: [{header: {header_name: ` + header + `}}]}}}}]}`,
+    consistent_hashing_lb_config: {` + more + `hash_policy: [{header: {header_name: ` + header + `}}]}}}}]}`,
 	}
 }
 

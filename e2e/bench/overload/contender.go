@@ -51,8 +51,8 @@ func contenders() []Contender {
 		own(outstandingName, fmt.Sprintf(`"push":"outstanding","max_inflight":%d,`, slots)+queue, ""),
 		shipped(),
 		own(blindName, "", ""),
-		Breakers(),
-		PriorityBreakers(),
+		{Name: breakersName, Policy: breakers},
+		PriorityBreakers(1, Slots),
 		priorities(priorityName+" 1:16+24", 1, 16, Slots),
 		{Name: admissionName, Policy: admission, timeouts: true},
 		{Name: limitName, limit: true, lengths: true, Policy: compare.Policy{
@@ -67,11 +67,11 @@ func contenders() []Contender {
 // Pending is Warmgate that queues by class and deadline, and gives each server no more than it runs at once.
 func Pending() Contender { return own(pendingName, `"push":"pending",`+queue, compare.ByMetrics) }
 
-// Breakers is Envoy's least_request behind a circuit breaker that opens when all [Slots] are taken.
-func Breakers() Contender { return Contender{Name: breakersName, Policy: breakers} }
-
-// PriorityBreakers has such a circuit breaker for each of Envoy's priorities. [Prepare] makes the route that it needs.
-func PriorityBreakers() Contender { return priorities(priorityName, 1, Slots, Slots) }
+// PriorityBreakers is Envoy's least_request behind a circuit breaker for each of Envoy's two priorities: so many of the
+// highest classes may take all [Slots], the others no more than normal. [Prepare] makes the route that it needs.
+func PriorityBreakers(high, normal int) Contender {
+	return priorities(priorityName, high, normal, Slots)
+}
 
 // queue is how requests wait. Who waits for longer than that cannot be answered within any deadline.
 var queue = `"queue":{"max_wait":"4s","order":"strict","class_header":"` + strings.ToLower(classHeader) +

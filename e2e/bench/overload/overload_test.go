@@ -203,6 +203,7 @@ func TestRefused(t *testing.T) {
 func TestResult(t *testing.T) {
 	ok := loadgen.Sample{Status: 200}
 	no := loadgen.Sample{Status: 429, Error: "status_429", Total: 2 * time.Millisecond}
+	retried := loadgen.Sample{Status: 200, Due: 1500 * time.Millisecond, TTFT: 3 * time.Millisecond}
 	left := loadgen.Sample{Error: loadgen.ErrTimeout}
 	broken := loadgen.Sample{Error: loadgen.ErrReset}
 	late := loadgen.Sample{
@@ -211,7 +212,7 @@ func TestResult(t *testing.T) {
 	second := time.Second
 	r := resultOf([]outcome{
 		{class: &classes[0], due: 0, end: second, good: true, attempts: []loadgen.Sample{no, ok}}, // warms up
-		{class: &classes[0], due: second, end: second, good: true, late: 3, attempts: []loadgen.Sample{no, ok}},
+		{class: &classes[0], due: second, end: second, good: true, late: 3, attempts: []loadgen.Sample{no, retried}},
 		{class: &classes[0], due: 2 * second, late: 4, attempts: []loadgen.Sample{no, no, no}},
 		{class: &classes[1], due: 2 * second, end: 4 * second, good: true, attempts: []loadgen.Sample{ok}},
 		{class: &classes[1], due: 2 * second, end: 2 * second, attempts: []loadgen.Sample{ok}}, // too late
@@ -220,7 +221,8 @@ func TestResult(t *testing.T) {
 		{class: &classes[2], due: 3 * second, end: 3 * second, good: true, attempts: []loadgen.Sample{ok}},
 	}, second, 2*second)
 	if r.calls != 5 || r.Goodput != 1 || r.lost != 1 || r.refused != 4 || r.waited != 1 || r.unheard != 1 ||
-		r.Failed != 1 || r.attempts != 2 || r.late != 4 || r.atOnce.P99 != 2*time.Millisecond {
+		r.Failed != 1 || r.attempts != 2 || r.late != 4 || r.atOnce.P99 != 2*time.Millisecond ||
+		r.TTFT.Max != 503*time.Millisecond {
 		t.Errorf("%+v", r)
 	}
 	if r.Good[critical] != 0.5 || r.Good["interactive"] != 0.5 || r.Good["batch"] != 0 {

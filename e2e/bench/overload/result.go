@@ -17,6 +17,7 @@ type Result struct {
 	calls    int
 	Goodput  float64            // answers within their deadlines, a second
 	Good     map[string]float64 // the share of those of each class, 0..1
+	TTFT     loadgen.Quantiles  // of these, from when the call was due; of streams
 	lost     int                // calls of the critical class that were not
 	attempts float64            // per call
 	atOnce   loadgen.Quantiles  // of the time until a refusal without a wait
@@ -35,7 +36,7 @@ type Result struct {
 func resultOf(outcomes []outcome, warm, span time.Duration) Result {
 	r := Result{Good: map[string]float64{}}
 	of := map[string]int{}
-	var atOnce, late []time.Duration
+	var atOnce, late, ttft []time.Duration
 	attempts, answered := 0, 0
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -52,6 +53,8 @@ func resultOf(outcomes []outcome, warm, span time.Duration) Result {
 		switch {
 		case o.good:
 			r.Good[o.class.name]++
+			last := &o.attempts[len(o.attempts)-1]
+			ttft = append(ttft, last.Due+last.TTFT-o.due)
 		case o.class.name == critical:
 			r.lost++
 		}
@@ -67,6 +70,7 @@ func resultOf(outcomes []outcome, warm, span time.Duration) Result {
 		r.Good[name] /= float64(n)
 	}
 	r.Goodput, r.attempts = float64(answered)/span.Seconds(), float64(attempts)/float64(max(1, r.calls))
+	r.TTFT = loadgen.QuantilesOf(ttft)
 	r.atOnce, r.wrongly = loadgen.QuantilesOf(atOnce), falseRefusals(outcomes, warm, warm+span)
 	slices.Sort(late)
 	if len(late) > 0 {

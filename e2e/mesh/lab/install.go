@@ -97,7 +97,15 @@ func Install(t testing.TB, document, registry string) (applied, request string) 
 		t.Fatalf("%s: not one %s", document, exampleRegistry)
 	}
 	script = strings.Replace(script, exampleRegistry, "REGISTRY="+registry+"/warmgate", 1)
+	begun := time.Now()
+	applied = Applying(t, t.TempDir(), script)
+	t.Logf("%s: all commands but the last took %v", document, time.Since(begun).Round(time.Second))
+	return applied, commands[last]
+}
 
+// Applying runs commands in a folder, and returns the resources that they hand to the API server.
+func Applying(t testing.TB, folder, script string) string {
+	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"git": gitInstead, "make": makeInstead, "kubectl": kubectlInstead} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\nset -eu\n"+text), 0o755); err != nil {
@@ -110,19 +118,17 @@ func Install(t testing.TB, document, registry string) (applied, request string) 
 	}
 	file := filepath.Join(dir, "applied.yaml")
 	cmd := exec.CommandContext(t.Context(), "sh", "-euxc", script)
-	cmd.Dir = t.TempDir()
+	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "ROOT="+harness.PathT(t, "."), "OWN_MAKE="+own,
 		"MAKEFLAGS=", "APPLIED="+file)
-	begun := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", document, err, out)
+		t.Fatalf("%v\n%s", err, out)
 	}
-	t.Logf("%s: all commands but the last took %v", document, time.Since(begun).Round(time.Second))
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text), commands[last]
+	return string(text)
 }
 
 // Requested runs the last command of Install until it is answered 200.

@@ -65,17 +65,7 @@ func Fit(pages []Page) (Result, error) {
 	for i := range pages {
 		p := &pages[i]
 		out.CacheTokens = max(out.CacheTokens, p.CacheTokens)
-		if min(p.steps, p.interTokens, p.interTokenSum, p.prefills, p.prefillSum) == 0 {
-			continue
-		}
-		decodes, computed, begun := p.generated/p.steps, p.computed()/p.steps, p.prefills/p.steps
-		// Of the other running requests, which decode beside a prefill, only the mean is known. The share of steps with
-		// at least one is taken to be that of a Poisson distribution: 1 - e^-mean.
-		others := max(0, decodes-1)
-		beside := 1 - math.Exp(-others)
-		rows = append(rows,
-			row{[unknowns]float64{begun, computed, 1, decodes}, 1e3 * p.interTokenSum / p.interTokens},
-			row{[unknowns]float64{1, p.computed() / p.prefills, beside, others}, 1e3 * p.prefillSum / p.prefills})
+		rows = append(rows, p.rows()...)
 	}
 	if len(rows) == 0 {
 		return out, errors.New("no page has served requests with answers of several tokens")

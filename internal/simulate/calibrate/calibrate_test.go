@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +115,31 @@ func TestParseRealPage(t *testing.T) {
 	p.interTokenSum = 0
 	if r, err := Fit([]Page{p}); err == nil {
 		t.Errorf("a page without times: %+v", r)
+	}
+}
+
+// llama.cpp does not count prompts. Times that are far from the defaults are fitted a little towards these.
+func TestFitOfLlamaCpp(t *testing.T) {
+	text, err := os.ReadFile("../../../metrics/testdata/llamacpp.prom")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Parse(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Fit([]Page{p})
+	step := r.Times.DecodeStepMS + r.Times.DecodeSeqMS
+	if err != nil || !r.Guessed || math.Abs(r.Times.PrefillTokenMS/1.595-1) > 0.1 || math.Abs(step-11.07) > 0.1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	busy, err := Parse(strings.NewReplacer("_slots_per_decode 1", "_slots_per_decode 4",
+		"predicted_seconds_total 1.19561", "predicted_seconds_total 31.9").Replace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = Fit([]Page{p, busy}); err != nil || r.Error > 0.05 || r.Times.DecodeSeqMS < 1 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Page is what a page of vLLM's metrics says, over all of its engines.
+// Page is what a page of metrics says, of vLLM over all of its engines, or of llama.cpp's server.
 type Page struct {
 	CacheTokens int // that the KV cache of an engine holds, 0 if the page does not say so
 
@@ -18,11 +18,37 @@ type Page struct {
 	interTokenSum  float64 // seconds
 	interTokens    float64
 	prefillSum     float64 // seconds
-	prefills       float64
+	prefills       float64 // 0 from llama.cpp, which does not count prompts
+	slots          float64 // that generate in a step, on average, from llama.cpp
 }
 
 // computed is how many tokens of prompts were computed.
 func (p *Page) computed() float64 { return max(0, p.prompt-p.cached) }
+
+// rows returns the times that the page says, none if it lacks any of what they are made up of.
+func (p *Page) rows() []row {
+	switch {
+	case p.slots > 0 && min(p.steps, p.generated, p.interTokenSum, p.prompt, p.prefillSum) > 0:
+		// As the page does not count prompts, their overhead is in the time of their tokens. Beside one slot that
+		// generates, only the prompts of others are computed.
+		others := p.prompt / p.steps * (p.slots - 1) / p.slots
+		return []row{
+			{[unknowns]float64{tokenMS: others, stepMS: 1, sequenceMS: p.slots}, 1e3 * p.interTokenSum / p.generated},
+			{[unknowns]float64{tokenMS: 1}, 1e3 * p.prefillSum / p.prompt},
+		}
+	case min(p.steps, p.interTokens, p.interTokenSum, p.prefills, p.prefillSum) == 0:
+		return nil
+	}
+	decodes, computed, begun := p.generated/p.steps, p.computed()/p.steps, p.prefills/p.steps
+	// Of the other running requests, which decode beside a prefill, only the mean is known. The share of steps with at
+	// least one is taken to be that of a Poisson distribution: 1 - e^-mean.
+	others := max(0, decodes-1)
+	beside := 1 - math.Exp(-others)
+	return []row{
+		{[unknowns]float64{begun, computed, 1, decodes}, 1e3 * p.interTokenSum / p.interTokens},
+		{[unknowns]float64{1, p.computed() / p.prefills, beside, others}, 1e3 * p.prefillSum / p.prefills},
+	}
+}
 
 // Parse reads a page. Series of several engines are added up.
 func Parse(text string) (Page, error) {
@@ -36,6 +62,13 @@ func Parse(text string) (Page, error) {
 		"vllm:inter_token_latency_seconds_count":  &p.interTokens,
 		"vllm:request_prefill_time_seconds_sum":   &p.prefillSum,
 		"vllm:request_prefill_time_seconds_count": &p.prefills,
+
+		"llamacpp:n_decode_total":                 &p.steps,
+		"llamacpp:n_busy_slots_per_decode":        &p.slots,
+		"llamacpp:tokens_predicted_total":         &p.generated,
+		"llamacpp:tokens_predicted_seconds_total": &p.interTokenSum,
+		"llamacpp:prompt_tokens_total":            &p.prompt, // without those that were cached
+		"llamacpp:prompt_seconds_total":           &p.prefillSum,
 	}
 	found := 0
 	for line := range strings.Lines(text) {
@@ -61,7 +94,7 @@ func Parse(text string) (Page, error) {
 		found++
 	}
 	if found == 0 {
-		return p, errors.New("this is no page of vLLM's metrics")
+		return p, errors.New("this is no page of metrics of vLLM or llama.cpp")
 	}
 	return p, nil
 }

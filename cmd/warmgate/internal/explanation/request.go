@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -15,9 +16,10 @@ import (
 
 // Request is a request to a gateway.
 type Request struct {
-	Method, Path, Authority string
-	Headers                 [][2]string // the others, names in lower case
-	Body                    []byte
+	Method, Path string
+	Authority    string      // "" for that of the gateway
+	Headers      [][2]string // the others, names in lower case
+	Body         []byte
 }
 
 // Read reads a request: an HTTP message, or the body alone, of JSON. A path that is given replaces that of the message;
@@ -31,7 +33,7 @@ func Read(text []byte, path string) (*Request, error) {
 		return readMessage(text, path)
 	}
 	r := &Request{
-		Method: http.MethodPost, Path: path, Authority: "localhost", Body: body,
+		Method: http.MethodPost, Path: path, Body: body,
 		Headers: [][2]string{{"content-type", "application/json"}},
 	}
 	if path == "" {
@@ -92,11 +94,17 @@ func (r *Request) All() [][2]string {
 	}, r.Headers...)
 }
 
-// To returns the request as a call to a gateway that explains it, below the path at which the gateway shows what it
-// knows.
+// To returns the request as a call to a gateway that explains it, at the URL where the gateway shows what it knows; one
+// without a path is that of the documents.
 func (r *Request) To(inspect, token string) (*http.Request, error) {
-	call, err := http.NewRequest(http.MethodPost, strings.TrimSuffix(inspect, "/")+"/explain"+r.Path,
-		bytes.NewReader(r.Body))
+	at, err := url.Parse(inspect)
+	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" || at.RawQuery != "" {
+		return nil, errors.New("want a URL like http://127.0.0.1:10000/warmgate/inspect")
+	}
+	if at.Path = strings.TrimSuffix(at.Path, "/"); at.Path == "" {
+		at.Path = "/warmgate/inspect"
+	}
+	call, err := http.NewRequest(http.MethodPost, at.String()+"/explain"+r.Path, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +112,9 @@ func (r *Request) To(inspect, token string) (*http.Request, error) {
 		call.Header.Add(h[0], h[1])
 	}
 	call.Header.Set("Authorization", "Bearer "+token)
-	call.Host = r.Authority
+	if r.Authority != "" {
+		call.Host = r.Authority
+	}
 	return call, nil
 }
 

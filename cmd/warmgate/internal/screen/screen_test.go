@@ -17,10 +17,12 @@ import (
 
 var update = flag.Bool("update", false, "write what is expected")
 
-// frame reads the recorded frame: two gateways, one with the plugin's API, of which one server is ejected and one full.
-func frame(t *testing.T) live.Frame {
+// frame reads a frame: two gateways, one with the plugin's API, of which one server is ejected and one full.
+func frame(t *testing.T) live.Frame { return read(t, "testdata/frame.json") }
+
+func read(t *testing.T, file string) live.Frame {
 	t.Helper()
-	text, err := os.ReadFile("testdata/frame.json")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,18 +91,21 @@ func TestScreens(t *testing.T) {
 	time.Local = time.UTC
 	defer func() { time.Local = here }()
 	f := frame(t)
+	recorded := read(t, "../../../../internal/live/testdata/frame.json")
 	full, plain := Style{Unicode: true, Color: true}, Style{Unicode: true}
 	for name, got := range map[string]string{
-		"80x24.txt":         after(t, plain, 80, 24, f),
-		"80x24-each.txt":    after(t, plain, 80, 24, f, "g", "right"),
-		"80x24-sorted.txt":  after(t, plain, 80, 24, f, "right", "w"),
-		"80x24-help.txt":    after(t, plain, 80, 24, f, "?"),
-		"160x50.txt":        after(t, plain, 160, 50, f),
-		"160x50-color.txt":  after(t, full, 160, 50, f, "g"),
-		"40x12-ascii.txt":   after(t, Style{}, 40, 12, f, "g"),
-		"40x12-end.txt":     after(t, plain, 40, 12, f, "g", "end"),
-		"80x24-waiting.txt": after(t, plain, 80, 24),
-		"table.txt":         Table(&f, plain, 160),
+		"80x24.txt":          after(t, plain, 80, 24, f),
+		"80x24-each.txt":     after(t, plain, 80, 24, f, "g", "right"),
+		"80x24-sorted.txt":   after(t, plain, 80, 24, f, "right", "w"),
+		"80x24-help.txt":     after(t, plain, 80, 24, f, "?"),
+		"160x50.txt":         after(t, plain, 160, 50, f),
+		"160x50-color.txt":   after(t, full, 160, 50, f, "g"),
+		"40x12-ascii.txt":    after(t, Style{}, 40, 12, f, "g"),
+		"40x12-end.txt":      after(t, plain, 40, 12, f, "g", "end"),
+		"80x24-waiting.txt":  after(t, plain, 80, 24),
+		"table.txt":          Table(&f, plain, 160),
+		"recorded.txt":       Table(&recorded, plain, 160),
+		"80x24-recorded.txt": after(t, plain, 80, 24, recorded),
 	} {
 		compare(t, name, got)
 	}

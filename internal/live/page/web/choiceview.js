@@ -118,7 +118,7 @@ function newDetail(app, close) {
     const { decision, gateway } = item;
     const accounted = account(decision);
     put(title, `${say("decision")} ${decision.id}, ${gateway}, ${time(decision.at_ms)}`);
-    put(lead, leadOf(app.words, accounted));
+    put(lead, leadOf(app.words, decision, accounted));
     facts.replaceChildren(...factsOf(app.words, decision).map(([name, value]) =>
       el("div", {}, el("dt", {}, name), el("dd", {}, value))));
     table.replaceChildren(costTable(app.words, accounted.rows));
@@ -128,7 +128,10 @@ function newDetail(app, close) {
 }
 
 // leadOf says who has won, and by how much.
-function leadOf({ say, number }, { winner, margin, rival }) {
+function leadOf({ say, number }, decision, { winner, margin, rival }) {
+  if (!decision.endpoint && !decision.region) {
+    return say("noneChosen", { reason: decision.reason });
+  }
   if (margin === null) {
     return say("noLead");
   }
@@ -143,6 +146,7 @@ function factsOf({ say, number, ms }, decision) {
   const used = decision.usage;
   const facts = [
     [say("reason"), decision.reason],
+    [say("rule"), decision.rule],
     [say("endpoint"), decision.endpoint],
     [say("region"), decision.region],
     [say("model"), decision.model],

@@ -10,11 +10,12 @@ export function newGateway(app) {
   const about = el("span", { class: "quiet" });
   const down = el("span", { class: "down" });
   const problems = el("ul", { class: "problems" });
+  const none = el("p", { class: "quiet" }, app.words.say("noCluster"));
   const clusters = el("div");
   const regions = newRegions(app);
   const reasons = newReasons(app);
   const element = el("article", { class: "gateway" },
-    el("h2", {}, name, about, down), problems, regions.element, clusters, reasons.element);
+    el("h2", {}, name, about, down), problems, regions.element, none, clusters, reasons.element);
   const views = new Map();
   const problemViews = new Map();
 
@@ -26,6 +27,7 @@ export function newGateway(app) {
     put(down, gateway.up ? "" : say("down"));
     element.classList.toggle("is-down", !gateway.up);
     each(problems, problemViews, gateway.problems ?? [], (text) => text, newProblem);
+    visible(none, gateway.up && !gateway.clusters?.length);
     const ended = endedBy(gateway.decisions);
     each(clusters, views, (gateway.clusters ?? []).map((cluster) => ({ cluster, ended, scaled, moving })),
       (item) => item.cluster.name, () => newCluster(app));
@@ -44,20 +46,21 @@ function newProblem() {
 function newRegions(app) {
   const { say, number } = app.words;
   const rows = el("tbody");
-  const element = el("table", { class: "regions" }, el("caption", {}, say("regions")), rows);
+  const heads = ["region", "health", "rtt", "forwarded", "served"];
+  const element = el("table", { class: "regions" },
+    el("thead", {}, el("tr", {}, ...heads.map((key) => el("th", { scope: "col" }, say(key))))), rows);
   const views = new Map();
   function newRegion() {
     const name = el("th", { scope: "row" });
-    const cells = ["state", "rtt", "forwarded", "served"].map((key) => el("td", { class: key }));
-    const [state, rtt, forwarded, served] = cells;
+    const [state, rtt, forwarded, served] = ["", "number", "number", "number"].map((key) => el("td", { class: key }));
     return {
-      element: el("tr", {}, name, ...cells),
+      element: el("tr", {}, name, state, rtt, forwarded, served),
       update(region) {
         put(name, region.name);
-        put(state, region.available ? (region.adopted ? say("adopted") : "") : say("unavailable"));
-        put(rtt, say("rtt", { n: number(region.rtt_ms) }));
-        put(forwarded, say("forwarded", { n: number(region.forwarded_per_s, 1) }));
-        put(served, say("served", { n: number(region.served_per_s, 1) }));
+        put(state, region.available ? (region.adopted ? say("adopted") : say("available")) : say("unavailable"));
+        put(rtt, `${number(region.rtt_ms)} ms`);
+        put(forwarded, `→ ${number(region.forwarded_per_s, 1)}`);
+        put(served, `← ${number(region.served_per_s, 1)}`);
         forwarded.classList.toggle("flows", region.forwarded_per_s > 0);
         served.classList.toggle("flows", region.served_per_s > 0);
       },

@@ -29,7 +29,7 @@ export function newPlots(app) {
   const picker = newPicker(app, chosen);
   const plots = PLOTS.map((plot) => newPlot(app, plot));
   const changes = newChanges(app);
-  const element = el("div", {}, picker.element,
+  const element = el("div", {}, el("h2", { class: "unseen" }, app.words.say("overTime")), picker.element,
     el("div", { class: "grid" }, ...plots.map((plot) => plot.element)), changes.element);
 
   function update(history, gateways) {
@@ -158,6 +158,7 @@ function options(app, plot, drawn, box, marksNow) {
   return {
     width: box.clientWidth || 300,
     height: HEIGHT,
+    padding: [8, 30, 0, 0], // room for the last time below the axis
     legend: { show: false },
     cursor: { drag: { setScale: false } },
     scales: {

@@ -1,0 +1,221 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/internal/state"
+)
+
+const (
+	token  = "0123456789abcdef"
+	plugin = `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,
+		"envoy":{"admin_cluster":"warmgate-admin","poll_interval":200},
+		"inspect":{"path":"/warmgate/inspect","token":"` + token + `"}}}`
+	question = `{"model":"m","messages":[{"role":"user","content":"To be, or not to be."}]}`
+)
+
+// gateway has three servers that answer when they are told to.
+type gateway struct {
+	*testing.T
+	*harness.Gateway
+	addrs  []string
+	answer chan struct{}
+}
+
+func start(t *testing.T) *gateway {
+	t.Helper()
+	g := &gateway{T: t, answer: make(chan struct{})}
+	var list []harness.Endpoint
+	for range 3 {
+		e := harness.ServeT(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			if r.Header.Get("x-hold") != "" {
+				<-g.answer
+			}
+			w.Header().Set("content-type", "application/json")
+			io.WriteString(w, `{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],`+
+				`"usage":{"prompt_tokens":7,"completion_tokens":1}}`)
+		}))
+		list, g.addrs = append(list, e), append(g.addrs, e.Addr)
+	}
+	g.Gateway = harness.StartT(t, harness.Options{Config: plugin, Endpoints: list})
+	harness.Await(t, func() error { // all workers know the servers
+		if a := harness.Send(t, nil, "POST", g.URL()+"/v1/chat/completions", question); a.Host() == "" {
+			return fmt.Errorf("answered %d for reason %s", a.Status, a.Reason())
+		}
+		return nil
+	})
+	return g
+}
+
+// call sends a call to what the gateway shows, on a connection of its own.
+func (g *gateway) call(method, path, body, token string) *harness.Answer {
+	g.Helper()
+	return harness.Send(g, nil, method, g.URL()+"/warmgate/inspect"+path, body, "authorization: Bearer "+token)
+}
+
+// state asks for what the gateway knows.
+func (g *gateway) state() (s state.State) {
+	g.Helper()
+	read(g.T, g.call("GET", "/state", "", token), &s)
+	return s
+}
+
+func read(t *testing.T, a *harness.Answer, into any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(a.Body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil || a.Status != 200 || a.Header.Get("x-warmgate-host") != "" {
+		t.Fatalf("answered %d %s, headers %v: %v", a.Status, a.Body, a.Header, err)
+	}
+}
+
+// hold has n requests wait at their servers.
+func (g *gateway) hold(n int) (done func()) {
+	g.Helper()
+	var open sync.WaitGroup
+	for range n {
+		open.Add(1)
+		go func() {
+			defer open.Done()
+			harness.Send(g, nil, "POST", g.URL()+"/v1/chat/completions", question, "x-hold: yes")
+		}()
+	}
+	return func() {
+		close(g.answer)
+		open.Wait()
+	}
+}
+
+// active returns how many requests Envoy's admin page has open at each server.
+func (g *gateway) active() map[string]int64 {
+	g.Helper()
+	text, err := g.Clusters(context.Background())
+	if err != nil {
+		g.Fatal(err)
+	}
+	counts := map[string]int64{}
+	for _, addr := range g.addrs {
+		_, rest, _ := strings.Cut(text, "llm::"+addr+"::rq_active::")
+		value, _, _ := strings.Cut(rest, "\n")
+		if counts[addr], err = strconv.ParseInt(value, 10, 64); err != nil {
+			g.Fatalf("%q: %v", value, err)
+		}
+	}
+	return counts
+}
+
+// Whichever worker answers shows what the admin page shows of all of them, and the decisions of all.
+func TestStateOverWorkers(t *testing.T) {
+	g := start(t)
+	g.state() // from now on somebody watches
+	done := g.hold(12)
+	var last state.State
+	harness.Await(t, func() error {
+		last = g.state()
+		if n := len(last.Decisions); n < 12 {
+			return fmt.Errorf("%d decisions are shown", n)
+		}
+		return nil
+	})
+	for range 8 { // connections of their own: of both workers
+		s := g.state()
+		if len(s.Clusters) != 1 || s.Clusters[0].Name != "llm" || s.VMs < 2 {
+			t.Fatalf("%+v", s)
+		}
+		for _, e := range s.Clusters[0].Endpoints {
+			if want := g.active()[e.Addr]; e.Requests != want || want != 4 || e.Health != "healthy" {
+				t.Errorf("%+v is shown, the admin page has %d", e, want)
+			}
+		}
+	}
+	workers := map[string]bool{}
+	for _, d := range last.Decisions {
+		worker, _, _ := strings.Cut(d.ID, "-")
+		workers[worker] = true
+		if d.Reason != "chosen" || d.Endpoint == "" || len(d.Candidates) != 3 || d.Rule == "" || d.Model != "" {
+			t.Errorf("%+v is shown", d)
+		}
+	}
+	if len(workers) < 2 {
+		t.Errorf("decisions of %d workers are shown", len(workers))
+	}
+	done()
+	harness.Await(t, func() error {
+		for _, d := range g.state().Decisions {
+			if !d.Ended || d.Result != "served" {
+				return fmt.Errorf("%+v is shown", d)
+			}
+		}
+		return nil
+	})
+	g.DrainedT(t)
+}
+
+// Who has not the token learns nothing, however often it is asked; who has it may ask as often.
+func TestFloods(t *testing.T) {
+	g := start(t)
+	before := g.SumT(t, `warmgate_decisions_total`)
+	for _, c := range []struct {
+		token  string
+		status int
+	}{{"fedcba9876543210", 401}, {token, 200}} {
+		var callers sync.WaitGroup
+		for range 16 {
+			callers.Add(1)
+			go func() {
+				defer callers.Done()
+				for range 50 {
+					if a := g.call("GET", "/state", "", c.token); a.Status != c.status {
+						t.Errorf("answered %d %s", a.Status, a.Body)
+						return
+					}
+				}
+			}()
+		}
+		callers.Wait()
+	}
+	if n := g.SumT(t, `warmgate_decisions_total`) - before; n != 0 {
+		t.Errorf("%v calls were taken for requests", n)
+	}
+	if strings.Contains(g.AccessLog()+g.Logs(), token) {
+		t.Error("the token is in a log")
+	}
+	if a := harness.Send(t, nil, "POST", g.URL()+"/v1/chat/completions", question); a.Host() == "" {
+		t.Errorf("a request afterwards: %d, %s", a.Status, a.Reason())
+	}
+	g.DrainedT(t)
+}
+
+// What would become of a request is what becomes of it.
+func TestExplained(t *testing.T) {
+	g := start(t)
+	done := g.hold(2) // of three servers one is free
+	harness.Await(t, func() error {
+		n := int64(0)
+		for _, active := range g.active() {
+			n += active
+		}
+		if n != 2 {
+			return fmt.Errorf("%d requests are at their servers", n)
+		}
+		return nil
+	})
+	var e state.Explanation
+	read(t, g.call("POST", "/explain/v1/chat/completions", question, token), &e)
+	a := harness.Send(t, nil, "POST", g.URL()+"/v1/chat/completions", question)
+	if len(e.Decisions) != 1 || e.Decisions[0].Endpoint != a.Host() || e.Decisions[0].Reason != a.Reason() {
+		t.Errorf("explained as %+v, decided %s for %s", e, a.Reason(), a.Host())
+	}
+	done()
+	g.DrainedT(t)
+}
