@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,7 +74,7 @@ func TestSimulateRegionsOfFile(t *testing.T) {
 		t.Errorf("%v", served)
 	}
 	status, _, errs := play("", append(quickly, "--config", "regions.yaml")...)
-	if status == 0 || !strings.Contains(errs, `regions are ["us" "eu"]`) {
+	if status == 0 || !strings.Contains(errs, `regions ["us" "eu"]: want engines in each of them; name them by --region`) {
 		t.Errorf("status %d, %s without the regions", status, errs)
 	}
 }
@@ -81,18 +82,22 @@ func TestSimulateRegionsOfFile(t *testing.T) {
 // TestSimulateDay holds that a day ends by itself, and that fewer servers suffice for it within a longer time.
 func TestSimulateDay(t *testing.T) {
 	files(t, nil)
-	fewest := func(within string) string {
+	fewest := func(within string) int {
 		t.Helper()
 		status, out, errs := play("", "simulate", "--sessions", "200", "--think", "1s", "--day", "30s",
 			"--region", "eu=6,zone=1", "--region", "us=6,zone=-8", "--within", within, "-o", "csv")
-		if rows := strings.Split(out, "\n"); status != 0 || len(rows) != 8 {
+		rows := strings.Split(out, "\n")
+		if status != 0 || len(rows) != 8 || !strings.HasPrefix(rows[4], "prefix_cache forwarding,") {
 			t.Fatalf("status %d, %s%s", status, out, errs)
 		}
-		return strings.Split(out, "\n")[4]
+		n, err := strconv.Atoi(strings.Split(rows[4], ",")[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
 	}
-	short, long := strings.Split(fewest("80ms"), ","), strings.Split(fewest("5s"), ",")
-	if short[0] != "prefix_cache forwarding" || short[1] <= long[1] || long[1] == "12" {
-		t.Errorf("%q and %q", short, long)
+	if short, long := fewest("80ms"), fewest("5s"); short <= long || long >= 12 {
+		t.Errorf("%d servers within a short time, %d within a long one", short, long)
 	}
 }
 

@@ -52,7 +52,7 @@ func (l *Layout) Check(c *Contender) error {
 	}
 	for _, name := range names {
 		if l.RTT == nil || !slices.ContainsFunc(l.Pools, func(p Pool) bool { return p.Name == name }) {
-			return fmt.Errorf("its regions are %q: want engines for each of them", names)
+			return fmt.Errorf("it forwards between the regions %q: want engines in each of them", names)
 		}
 	}
 	return nil
