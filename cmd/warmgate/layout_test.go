@@ -193,6 +193,7 @@ func TestLayoutsRefused(t *testing.T) {
 		{"--transfer-ms 1", "--transfer-ms is for a --prefill"},
 		{"--servers 2 --endpoints 2", "[servers endpoints]"},
 		{"--servers 2:speed=0", "like 2:speed"},
+		{"--servers 2:speed=1e-300", "--servers 2:speed=1e-300: times must"},
 		{"--servers 2:color=1", "like 2:speed"},
 		{"--servers 2:cache=1", "like 2:speed"},
 		{"--servers 0", "1 endpoint"},
