@@ -64,7 +64,10 @@ func readMessage(text []byte, path string) (*Request, error) {
 	}
 	for name, values := range in.Header {
 		for _, v := range values {
-			if name = strings.ToLower(name); name != "content-length" && name != "connection" {
+			switch name = strings.ToLower(name); name {
+			case "content-length", "connection":
+			case "expect": // which a gateway answers by itself, unless it is told otherwise
+			default:
 				r.Headers = append(r.Headers, [2]string{name, v})
 			}
 		}
