@@ -10,7 +10,7 @@ const PLOTS = [
   { key: "requestsPlot", lines: [{ of: "requests", name: "" }], show: "perS" },
   {
     key: "cached", lines: [{ of: "expected", name: "cachedExpected", dash: true },
-      { of: "reported", name: "cachedReported" }], show: "share",
+      { of: "reported", name: "cachedReported" }], show: "share", rare: true,
   },
   { key: "refusedPlot", lines: [{ of: "refused", name: "" }], show: "perS", rare: true },
 ];
