@@ -214,7 +214,8 @@ function newChanges(app) {
     element,
     update(marks) {
       visible(element, marks.length > 0);
-      each(list, views, marks, (item) => JSON.stringify(item), newChange);
+      const newest = [...marks].sort((a, b) => b.at - a.at); // in view, however many there are
+      each(list, views, newest, (item) => JSON.stringify(item), newChange);
     },
   };
 }
