@@ -17,9 +17,11 @@ func inspected(config string) string {
 // The queue is shown by class, and caps of the endpoints, whichever worker has the requests.
 func TestTheQueueIsShown(t *testing.T) {
 	d, busy := startQueue(t, 2, 2, inspected(queueConfig(twoClasses)))
+	d.inspect(0, "") // from now on somebody watches
 	waits := []*fakeStream{
 		d.client(0, inClass("batch")), d.client(1, inClass("batch")), d.client(0, inClass("interactive")),
 	}
+	d.advance(100 * time.Millisecond)
 	c := d.inspect(1, "").Clusters[0]
 	if len(c.Classes) != 2 || c.Classes[0] != (state.Class{Name: "interactive", Waiting: 1}) ||
 		c.Classes[1] != (state.Class{Name: "batch", Waiting: 2}) {
