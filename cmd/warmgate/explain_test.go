@@ -166,6 +166,8 @@ func TestExplainLive(t *testing.T) {
 	}
 	e := state.Explanation{Format: state.Format, Decisions: []state.Decision{{
 		Policy: "prefix_cache", Cluster: "llm", Reason: "no_endpoints\x1b[1m",
+		Candidates: []state.Candidate{{Addr: "a\x1b[1m"}},
+		Excluded:   []state.Excluded{{Addr: "b\x1b[1m", Why: "\x1b[1m"}},
 	}}}
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -173,7 +175,8 @@ func TestExplainLive(t *testing.T) {
 	}
 	answer = string(text)
 	code, out, errs := ask()
-	if code != 0 || !strings.Contains(out, `prefix_cache in llm`) || !strings.Contains(out, `no_endpoints\x1b[1m`) {
+	if code != 0 || !strings.Contains(out, `prefix_cache in llm`) || !strings.Contains(out, `no_endpoints\x1b[1m`) ||
+		strings.Contains(out, "\x1b") {
 		t.Errorf("status %d, %s%s", code, out, errs)
 	}
 	if got.URL.Path != "/inspect/explain/v1/responses" || got.Header.Get("X-Session") != "s-17" || got.Host != "llm" ||

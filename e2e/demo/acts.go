@@ -156,11 +156,12 @@ func tooMany(span time.Duration) *act {
 	a := &act{
 		name: "Overload",
 		about: "twice as many requests as the servers can answer, of three classes with deadlines; clients that are " +
-			"refused try again, and Envoy's circuit breakers know two priorities",
+			"refused try again. Envoy's circuit breakers, with one or two classes in priority HIGH, refuse who comes " +
+			"when all slots are taken; Warmgate has the urgent ones wait for the next",
 		servers: even(enginesim.DefaultTimes()),
 		figures: []figure{inTime("critical"), inTime("interactive"), inTime("batch"), goodput, ttftInTime}, headline: 3,
 	}
-	for i, name := range [contenders]string{"breakers, 1 in HIGH", "breakers, 2 in HIGH", "Warmgate queue"} {
+	for i, name := range [contenders]string{"one class HIGH", "two classes HIGH", "Warmgate queue"} {
 		a.policies[i] = named(name, list[i].Policy)
 	}
 	calls := lab.Must(overload.Calls(7, load, a.servers, span, true))

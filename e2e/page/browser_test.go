@@ -43,7 +43,7 @@ func open(t *testing.T, flags ...chromedp.ExecAllocatorOption) browser {
 		chromedp.NoFirstRun, chromedp.WindowSize(1440, 1100),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("hide-scrollbars", true),
-		chromedp.Flag("accept-lang", "en-US"), chromedp.Flag("lang", "en-US"),
+		chromedp.Flag("accept-lang", "en-US"), chromedp.Flag("lang", "en-US"), chromedp.Env("TZ=UTC"),
 	}, flags...)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)

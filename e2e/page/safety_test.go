@@ -149,6 +149,7 @@ func TestToken(t *testing.T) {
 
 // TestReconnect has the page lose its server, and find it again. In between it says so.
 func TestReconnect(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	frames := story(90)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -206,4 +207,18 @@ func TestReconnect(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 	shows(t, eval[[]gatewayShown](t, b, readPage), frames[40])
+}
+
+// A connection that stays open while nothing comes is no news, which the page says.
+func TestSilence(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	frames := story(2)
+	s, url := serve(t, livepage.Facts{})
+	show(t, s, frames[0])
+	b := open(t)
+	b.do(t, chromedp.Navigate(url))
+	at(t, b, frames[0])
+	b.until(t, `document.querySelector(".state").innerText === "Nothing has come since 02:13:20 PM."`)
+	show(t, s, frames[1])
+	b.until(t, `document.querySelector(".state").innerText === "02:13:21 PM"`)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -252,10 +253,12 @@ func TestDecision(t *testing.T) {
 	later.AtMS += 1000
 	later.Gateways = []live.Gateway{frames[59].Gateways[2]}
 	d.Ended, d.TookMS = true, 4321
+	d.Candidates = slices.Clone(d.Candidates)
+	d.Candidates[1].Cost = d.Candidates[0].Cost
 	later.Gateways[0].Decisions = append(later.Gateways[0].Decisions[:0:0], d)
 	show(t, s, later)
 	at(t, b, later)
-	if got := detail(); !strings.Contains(got, "4,321 ms") {
+	if got := detail(); !strings.Contains(got, "4,321 ms") || !strings.Contains(got, "would have cost the same") {
 		t.Errorf("then it says %q", got)
 	}
 }
@@ -294,5 +297,20 @@ func TestManyEndpoints(t *testing.T) {
 		if math.Abs(got[i][0]-want[0]) > 0.01 || math.Abs(got[i][1]-want[1]) > 0.01 {
 			t.Errorf("lane %d has bars of %v, want %v", i, got[i], want)
 		}
+	}
+}
+
+// Endpoints that a cluster has twice are shown twice, and no more often as time goes on.
+func TestSameNames(t *testing.T) {
+	frames := story(3)
+	s, url := serve(t, livepage.Facts{})
+	b := open(t)
+	b.do(t, chromedp.Navigate(url))
+	for _, f := range frames {
+		c := &f.Gateways[0].Clusters[0]
+		c.Endpoints[1].Addr = c.Endpoints[0].Addr
+		show(t, s, f)
+		at(t, b, f)
+		shows(t, eval[[]gatewayShown](t, b, readPage), f)
 	}
 }

@@ -29,6 +29,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"session", sessionScenarios},
 		{"admission", admissionScenarios},
 		{"budget", budgetScenarios},
+		{"inspect", inspectScenarios},
 		{"calls", callScenarios},
 		{"facts", factScenarios},
 		{"held", heldScenarios},

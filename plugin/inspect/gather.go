@@ -164,15 +164,17 @@ func (in *Inspector) hear(f *facts, loads []lb.Load) {
 	in.heard[f.name] = heard
 }
 
-// Heard returns what was in flight in Redis at the candidates of a plan, at the latest look; nil if that is not known.
+// Heard returns what was in flight in Redis at the candidates of a plan, at the latest look; before the first one, what
+// is of this gateway.
 func (in *Inspector) Heard(p *lb.Plan) []lb.Load {
 	heard := in.heard[p.Scope]
-	if heard == nil {
-		return nil
-	}
-	loads := make([]lb.Load, len(p.Candidates))
+	loads, addrs := make([]lb.Load, len(p.Candidates)), make([]string, len(p.Candidates))
 	for i := range loads {
-		loads[i] = heard[p.Candidates[i].Addr]
+		addrs[i] = p.Candidates[i].Addr
+		loads[i] = heard[addrs[i]]
+	}
+	if heard == nil {
+		loads, _ = in.stores.Local.Loads(p.Scope, addrs, nil)
 	}
 	return loads
 }

@@ -34,6 +34,7 @@ type Inspector struct {
 	shown   shown         // the latest answer
 	waiting []func()      // calls that wait for the next one
 	due     time.Duration // when that is begun, 0 while it is not put off
+	begunAt time.Duration // when the first of them came
 }
 
 // Core is what the inspector needs of the VM.
@@ -110,14 +111,16 @@ func (in *Inspector) state(call *apicall.Call) {
 		return
 	}
 	in.waiting = append(in.waiting, answer)
-	switch {
-	case len(in.waiting) > 1: // it comes with the answer to another one
-	case first:
+	if len(in.waiting) > 1 && now-in.begunAt < watchedFor {
+		return // it comes with the answer to another one
+	}
+	in.begunAt = now
+	if first {
 		in.due = now + firstWait
 		in.wakeAt(now, in.due)
-	default:
-		in.gather(now)
+		return
 	}
+	in.gather(now)
 }
 
 // Explain answers a call with what would become of its request.
@@ -128,7 +131,7 @@ func (in *Inspector) Explain(call *apicall.Call, e *state.Explanation) {
 
 // Tick has the VM tell the others what it knows while somebody watches, and answers calls that were put off.
 func (in *Inspector) Tick(now time.Duration) {
-	if !in.core.IsInspected() {
+	if !in.core.IsInspected() && len(in.waiting) == 0 {
 		return
 	}
 	in.watch.tick(now)

@@ -92,6 +92,9 @@ func (f *Foresight) Explain() state.Decision {
 		return d
 	}
 	d.Waits, d.ExpectedMS = t.Waits, t.Grant.Expected.Milliseconds()
+	if d.Waits && d.Rule == lb.ByStore.String() {
+		d.Rule = "" // others wait in front of it
+	}
 	p := &r.Plan
 	d.Plan = &state.Plan{
 		Unit: p.Unit.String(), Adds: int64(p.Added()), PerRequest: p.PerRequest, Credit: finite(p.Prefix.Credit),

@@ -1,6 +1,7 @@
 package explanation
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -36,34 +37,31 @@ func Print(to io.Writer, e *state.Explanation) error {
 	printRequest(&b, &e.Request)
 	for i := range e.Decisions {
 		d := &e.Decisions[i]
-		fmt.Fprintf(&b, "\n%s in %s\n", quoted(d.Policy, "no policy"), quoted(d.Cluster, "no cluster"))
+		fmt.Fprintf(&b, "\n%s in %s\n", plain(cmp.Or(d.Policy, "no policy")), plain(cmp.Or(d.Cluster, "no cluster")))
 		printPlan(&b, d)
 		printCandidates(&b, d)
 		fmt.Fprintf(&b, "  %s\n", verdict(d))
 		for _, x := range d.Excluded {
-			fmt.Fprintf(&b, "  %s is no candidate: %s\n", x.Addr, quoted(excluded[x.Why], x.Why))
+			fmt.Fprintf(&b, "  %s is no candidate: %s\n", plain(x.Addr), plain(cmp.Or(excluded[x.Why], x.Why)))
 		}
 	}
 	_, err := io.WriteString(to, b.String())
 	return err
 }
 
-// quoted returns a text without control characters, or another one for none.
-func quoted(text, none string) string {
-	if text == "" {
-		return none
-	}
+// plain returns a text of a gateway without the control characters that may be in it.
+func plain(text string) string {
 	q := strconv.Quote(text)
 	return q[1 : len(q)-1]
 }
 
 func printRequest(b *strings.Builder, r *state.Request) {
-	facts := []string{quoted(r.API, "an unknown API")}
+	facts := []string{plain(cmp.Or(r.API, "an unknown API"))}
 	if r.Call != "computes" {
-		facts = append(facts, "a call that is "+r.Call)
+		facts = append(facts, "a call that is "+plain(r.Call))
 	}
 	if r.Model != "" {
-		facts = append(facts, "model "+quoted(r.Model, ""))
+		facts = append(facts, "model "+plain(r.Model))
 	}
 	if r.Stream {
 		facts = append(facts, "streamed")
@@ -72,13 +70,13 @@ func printRequest(b *strings.Builder, r *state.Request) {
 		facts = append(facts, fmt.Sprintf("%d tokens at most", r.MaxTokens))
 	}
 	if r.Session != "" {
-		facts = append(facts, "session "+r.Session)
+		facts = append(facts, "session "+plain(r.Session))
 	}
 	if r.Tenant != "" {
-		facts = append(facts, "tenant "+r.Tenant)
+		facts = append(facts, "tenant "+plain(r.Tenant))
 	}
 	fmt.Fprintf(b, "request: %s\n", strings.Join(facts, ", "))
-	why := quoted(unread[r.Unread], r.Unread)
+	why := plain(cmp.Or(unread[r.Unread], r.Unread))
 	switch {
 	case r.ReadBytes == 0 && why != "":
 		fmt.Fprintf(b, "  its body is not read: %s\n", why)
@@ -101,7 +99,7 @@ func printPlan(b *strings.Builder, d *state.Decision) {
 		}
 		fmt.Fprintln(b)
 	}
-	fmt.Fprintf(b, "  cost: in %s; the request adds %d", p.Unit, p.Adds)
+	fmt.Fprintf(b, "  cost: in %s; the request adds %d", plain(p.Unit), p.Adds)
 	if p.PerRequest > 0 {
 		fmt.Fprintf(b, ", each request in flight %d more", p.PerRequest)
 	}
@@ -113,10 +111,10 @@ func printPlan(b *strings.Builder, d *state.Decision) {
 	}
 	fmt.Fprintln(b)
 	if d.Class != "" {
-		fmt.Fprintf(b, "  class %s, may wait for %d ms\n", quoted(d.Class, ""), p.MaxWaitMS)
+		fmt.Fprintf(b, "  class %s, may wait for %d ms\n", plain(d.Class), p.MaxWaitMS)
 	}
 	if len(p.Home) > 0 {
-		fmt.Fprintf(b, "  its session belongs at %s\n", strings.Join(p.Home, ", then "))
+		fmt.Fprintf(b, "  its session belongs at %s\n", plain(strings.Join(p.Home, ", then ")))
 	}
 	if p.Matches != "" {
 		fmt.Fprintln(b, "  what endpoints have of its prompt is in Redis, and not known here")
@@ -139,8 +137,9 @@ func printCandidates(b *strings.Builder, d *state.Decision) {
 		if c.Full {
 			requests += " full"
 		}
-		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s\t%s\t%s\t\n", mark, c.Addr, number(c.Cost), number(c.Base),
-			number(c.Load), number(c.Over), number(c.Credit), 100*c.Matched, requests, tokens, number(c.Weight))
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s\t%s\t%s\t\n", mark, plain(c.Addr),
+			number(c.Cost), number(c.Base), number(c.Load), number(c.Over), number(c.Credit), 100*c.Matched,
+			requests, tokens, number(c.Weight))
 	}
 	w.Flush()
 	if d.Others > 0 {
@@ -174,13 +173,13 @@ func verdict(d *state.Decision) string {
 	case d.Waits:
 		return "it waits in the queue"
 	case d.Endpoint == "" && d.ExpectedMS > 0:
-		return fmt.Sprintf("no endpoint: %s; one may be open in %d ms", d.Reason, d.ExpectedMS)
+		return fmt.Sprintf("no endpoint: %s; one may be open in %d ms", plain(d.Reason), d.ExpectedMS)
 	case d.Endpoint == "":
-		return fmt.Sprintf("no endpoint: %s", quoted(d.Reason, "not decided"))
+		return fmt.Sprintf("no endpoint: %s", plain(cmp.Or(d.Reason, "not decided")))
 	}
-	wins := d.Endpoint + " wins: " + why(d)
+	wins := plain(d.Endpoint) + " wins: " + why(d)
 	if d.Reason != "chosen" {
-		wins += "; it is counted as " + d.Reason
+		wins += "; it is counted as " + plain(d.Reason)
 	}
 	return wins
 }

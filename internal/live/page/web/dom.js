@@ -23,13 +23,17 @@ export function put(element, text) {
 }
 
 // each keeps one child of a parent for each item, in the items' order. A child keeps its element as long as an item has
-// its key. make(item) returns a view: an object with an element and update(item).
+// its key; of items with the same key each has its own. make(item) returns a view: an object with an element and
+// update(item).
 export function each(parent, views, items, keyOf, make) {
   const left = new Map(views);
   views.clear();
   let place = parent.firstChild;
   for (const item of items) {
-    const key = keyOf(item);
+    let key = keyOf(item);
+    while (views.has(key)) {
+      key += "'";
+    }
     const view = left.get(key) ?? make(item);
     left.delete(key);
     views.set(key, view);

@@ -10,6 +10,9 @@ import { newPlots } from "./plotview.js";
 import { add, newHistory } from "./series.js";
 import { languageOf, newWords } from "./words.js";
 
+// LATE is after how many milliseconds without a frame the page says so.
+const LATE = 10000;
+
 const THEMES = ["system", "light", "dark"];
 const locales = [...navigator.languages];
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
@@ -26,6 +29,7 @@ const app = {
   open: "", // the key of the decision that is shown
   paused: false,
   state: "connecting",
+  arrived: 0, // when the last frame did
   views: null,
   player: null,
   draw: () => draw(),
@@ -118,10 +122,11 @@ function showFacts() {
 
 function showState() {
   const { say, time } = app.words;
-  const text = { connected: "", lost: say("lost"), connecting: say("connecting") }[app.state];
   const at = app.frame ? time(app.frame.at_ms) : say("noFrame");
-  put(app.views.state, text || at);
-  app.views.state.classList.toggle("lost", app.state === "lost");
+  const late = !app.record && app.frame && Date.now() - app.arrived > LATE;
+  const connected = late ? say("late", { at }) : at;
+  put(app.views.state, { connected, lost: say("lost"), connecting: say("connecting") }[app.state]);
+  app.views.state.classList.toggle("lost", app.state === "lost" || late);
 }
 
 // speak has a reader for the blind speak a text.
@@ -197,6 +202,7 @@ function start() {
     return;
   }
   build();
+  setInterval(showState, 1000);
   follow("events", {
     facts(facts) {
       app.facts = facts;
@@ -207,6 +213,7 @@ function start() {
       frames.forEach((frame) => add(app.history, frame));
     },
     frame(frame) {
+      app.arrived = Date.now();
       take(frame);
       draw();
     },

@@ -29,7 +29,7 @@ export function newPlots(app) {
   const picker = newPicker(app, chosen);
   const plots = PLOTS.map((plot) => newPlot(app, plot));
   const changes = newChanges(app);
-  const element = el("div", {}, picker.element,
+  const element = el("div", {}, el("h2", { class: "unseen" }, app.words.say("overTime")), picker.element,
     el("div", { class: "grid" }, ...plots.map((plot) => plot.element)), changes.element);
 
   function update(history, gateways) {
@@ -89,7 +89,8 @@ function newPlot(app, plot) {
   function update(drawn, changes) {
     latest = drawn;
     marks = changes;
-    visible(element, !plot.rare || drawn.all.some((line) => plot.lines.some((part) => line.values[part.of].some(Boolean))));
+    const isThere = (line) => plot.lines.some((part) => line.values[part.of].some(Boolean));
+    visible(element, !plot.rare || drawn.all.some(isThere));
     const next = JSON.stringify(drawn.all.map((line) => line.gateway));
     if (next !== shape || !chart) {
       shape = next;
