@@ -38,6 +38,7 @@ type VM struct {
 	listener  *Plugin            // the newest configuration at the latest tick
 	gauges    *gauges.Gauges     // what the statistics show
 	Duplicate bool               // the plugin was found twice in one filter chain
+	Line      []byte             // memory for lines of the access log
 }
 
 // New returns the state of a VM in a gateway of the given kind.
