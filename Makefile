@@ -110,7 +110,7 @@ bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics again
 bench-scraper: wasm ## What scraping 8, 100 and 1,000 engines costs: CPU, memory, requests, age; the parser inside Envoy
 	$(GO) run ./e2e/bench/cmd scraper $(ARGS)
 
-bench-simulate: ## CPU time and memory of a simulation of 1,000 endpoints and 1,000,000 requests on one core
+bench-simulate: ## CPU time and memory of simulations, servers that forwarding saves five regions in a day, and how close to real runs
 	$(GO) run ./e2e/bench/cmd simulate $(ARGS)
 
 bench-parser: ## The parser of engine metrics against Prometheus's, on real engines' texts

@@ -2,6 +2,7 @@ package lb_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -58,12 +59,12 @@ func TestTermsExplainChoose(t *testing.T) {
 				equal++
 			}
 		}
-		home := c.plan.Home.LoadFactor > 0
+		home, first := c.plan.Home.LoadFactor > 0, slices.Contains(c.plan.Home.Order, uint16(got))
 		ok := map[lb.Rule]bool{
 			lb.ByCaps: got == lb.Full && free == 0,
 			lb.ByCost: got != lb.Full && cheaper+equal == 0,
-			lb.ByTie:  cheaper == 0 && equal > 0,
-			lb.ByHome: home || cheaper == 0 && equal > 0,
+			lb.ByTie:  cheaper == 0 && equal > 0 && !first,
+			lb.ByHome: first && (home || cheaper == 0 && equal > 0),
 		}
 		if !ok[rule] {
 			rt.Fatalf("chose %d by %v of %+v: %+v", got, rule, terms, c)

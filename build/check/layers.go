@@ -53,6 +53,7 @@ const (
 	cobra   = "github.com/spf13/cobra"
 	yamlV3  = "go.yaml.in/yaml/v3"
 
+	// bubbletea's first version asks the terminal for its colors whenever a program begins that has it linked.
 	bubbletea  = "charm.land/bubbletea/v2"
 	jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
 )

@@ -20,6 +20,7 @@ type layouts struct {
 	regions   []place
 	rtts      []string
 	forward   bool
+	gateways  int
 
 	prefill, decode int
 	transfer        float64 // ms for each token
@@ -53,6 +54,8 @@ func (l *layouts) addFlags(command *cobra.Command) {
 		"eu:us=80ms for two of them")
 	f.BoolVar(&l.forward, "forward", false, "also play each configuration with lb_config.regions: requests are "+
 		"forwarded to other regions while no server in their own is open")
+	f.IntVar(&l.gateways, "gateways", 1, "gateways before the servers, of each region; more than one also play each "+
+		"configuration with one store for all, as with Redis, but without its latency")
 	f.IntVar(&l.prefill, "prefill", 0, "servers that compute prompts for those of --decode, against as many that do "+
 		"both. A what-if: the plugin cannot choose two servers for a request")
 	f.IntVar(&l.decode, "decode", 0, "servers that answer prompts which --prefill have computed")
@@ -114,6 +117,8 @@ func (l *layouts) validate(command *cobra.Command) error {
 		return errors.New("want more than one --region, or none")
 	case len(l.regions) > region.MaxPeers+1:
 		return fmt.Errorf("want %d regions at most", region.MaxPeers+1)
+	case l.gateways < 1 || l.gateways > maxGateways:
+		return fmt.Errorf("want --gateways from 1 to %d", maxGateways)
 	case !(l.transfer >= 0 && l.transfer <= 1000):
 		return errors.New("want --transfer-ms from 0 to 1000")
 	}
@@ -130,6 +135,28 @@ func (l *layouts) places() (all []simulate.Place) {
 
 // games returns which contenders play before which servers, all of which are like one but for what is said of them.
 func (l *layouts) games(contenders []simulate.Contender, e simulate.Engine, fewest bool) ([]game, error) {
+	if l.gateways > 1 {
+		contenders = withShared(contenders)
+	}
+	games, err := l.gamesOf(contenders, e, fewest)
+	for i := range games {
+		games[i].layout.Gateways = l.gateways
+	}
+	return games, err
+}
+
+// withShared returns contenders with, behind each of the plugin, one whose gateways share their counts.
+func withShared(contenders []simulate.Contender) (all []simulate.Contender) {
+	for _, c := range contenders {
+		if all = append(all, c); c.Config != nil && !c.Shared {
+			c.Name, c.Shared = c.Name+" shared", true
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (l *layouts) gamesOf(contenders []simulate.Contender, e simulate.Engine, fewest bool) ([]game, error) {
 	switch {
 	case len(l.regions) > 0:
 		return l.regionGames(contenders, e)
@@ -248,6 +275,9 @@ func (l *layouts) about() (lines []string) {
 	if len(l.servers) > 0 {
 		text := serversFlag(l.servers)
 		lines = append(lines, "Kinds of servers: "+text.String())
+	}
+	if l.gateways > 1 {
+		lines = append(lines, fmt.Sprintf("Gateways: %d, each knows its own unless that is shared", l.gateways))
 	}
 	if l.prefill > 0 {
 		lines = append(lines, fmt.Sprintf("Pools: %d servers that compute prompts and %d that answer them, %g ms from "+

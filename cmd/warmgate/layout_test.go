@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,7 +74,7 @@ func TestSimulateRegionsOfFile(t *testing.T) {
 		t.Errorf("%v", served)
 	}
 	status, _, errs := play("", append(quickly, "--config", "regions.yaml")...)
-	if status == 0 || !strings.Contains(errs, `regions are ["us" "eu"]`) {
+	if status == 0 || !strings.Contains(errs, `regions ["us" "eu"]: want engines in each of them; name them by --region`) {
 		t.Errorf("status %d, %s without the regions", status, errs)
 	}
 }
@@ -81,18 +82,22 @@ func TestSimulateRegionsOfFile(t *testing.T) {
 // TestSimulateDay holds that a day ends by itself, and that fewer servers suffice for it within a longer time.
 func TestSimulateDay(t *testing.T) {
 	files(t, nil)
-	fewest := func(within string) string {
+	fewest := func(within string) int {
 		t.Helper()
 		status, out, errs := play("", "simulate", "--sessions", "200", "--think", "1s", "--day", "30s",
 			"--region", "eu=6,zone=1", "--region", "us=6,zone=-8", "--within", within, "-o", "csv")
-		if rows := strings.Split(out, "\n"); status != 0 || len(rows) != 8 {
+		rows := strings.Split(out, "\n")
+		if status != 0 || len(rows) != 8 || !strings.HasPrefix(rows[4], "prefix_cache forwarding,") {
 			t.Fatalf("status %d, %s%s", status, out, errs)
 		}
-		return strings.Split(out, "\n")[4]
+		n, err := strconv.Atoi(strings.Split(rows[4], ",")[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
 	}
-	short, long := strings.Split(fewest("80ms"), ","), strings.Split(fewest("5s"), ",")
-	if short[0] != "prefix_cache forwarding" || short[1] <= long[1] || long[1] == "12" {
-		t.Errorf("%q and %q", short, long)
+	if short, long := fewest("80ms"), fewest("5s"); short <= long || long >= 12 {
+		t.Errorf("%d servers within a short time, %d within a long one", short, long)
 	}
 }
 
@@ -113,6 +118,22 @@ func TestSimulateSplit(t *testing.T) {
 	if !slices.Equal(names, []string{"prefix_cache", "prefix_cache 1+2"}) || endpoints[names[0]] != "3" ||
 		endpoints[names[1]] != "3" {
 		t.Errorf("%q: %v", names, endpoints)
+	}
+}
+
+// TestSimulateGateways holds that gateways that share what they know find more cached prompts than those that do not,
+// and that a configuration with Redis is one of the former.
+func TestSimulateGateways(t *testing.T) {
+	files(t, map[string]string{"redis.yaml": `
+lb_policy: prefix_cache
+lb_config: {store: redis, serviceFQDN: redis.static}
+`})
+	names, cached := column(t, "cached_share", "--policy", "round_robin", "--policy", "prefix_cache", "--config",
+		"redis.yaml", "--gateways", "4")
+	alone, shared := "prefix_cache", "prefix_cache shared"
+	if !slices.Equal(names, []string{"round_robin", alone, shared, "redis.yaml"}) || cached[alone] >= cached[shared] ||
+		cached["redis.yaml"] != cached[shared] {
+		t.Errorf("%q: %v", names, cached)
 	}
 }
 
@@ -168,6 +189,7 @@ func TestLayoutsRefused(t *testing.T) {
 		{"--prefill 0 --decode 2", "1 endpoint"},
 		{"--prefill 1 --decode 2 --transfer-ms -1", "0 to 1000"},
 		{"--prefill 1 --decode 2 --within 1s", "[within prefill]"},
+		{"--gateways 0", "from 1 to 64"},
 		{"--transfer-ms 1", "--transfer-ms is for a --prefill"},
 		{"--servers 2 --endpoints 2", "[servers endpoints]"},
 		{"--servers 2:speed=0", "like 2:speed"},

@@ -13,6 +13,7 @@ import (
 
 const (
 	maxEndpoints = 100_000 // fit into memory
+	maxGateways  = 64
 	minCache     = 16
 )
 

@@ -169,7 +169,7 @@ func check(games []game) error {
 	var faults []error
 	for i := range games {
 		if err := games[i].layout.Check(&games[i].contender); err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", games[i].contender.Name, err))
+			faults = append(faults, fmt.Errorf("%s: %w; name them by --region", games[i].contender.Name, err))
 		}
 	}
 	return errors.Join(faults...)

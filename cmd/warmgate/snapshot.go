@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-
 	"github.com/spf13/cobra"
 
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/gateways"
@@ -30,10 +28,7 @@ command is wrong.`,
 				return err
 			}
 			s := snapshot.NewReader(thisBuild().Version, sources, redis).Take(command.Context())
-			out := json.NewEncoder(command.OutOrStdout())
-			out.SetEscapeHTML(false)
-			out.SetIndent("", "  ")
-			if err := out.Encode(s); err != nil {
+			if err := printJSON(command.OutOrStdout(), s); err != nil {
 				return err
 			}
 			if hasProblems(s) {
@@ -43,6 +38,7 @@ command is wrong.`,
 		},
 	}
 	named.Add(command)
+	named.AddRedis(command)
 	return command
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -59,11 +58,11 @@ func (t *top) run(command *cobra.Command, args []string) error {
 	if !t.once && t.output != "table" {
 		return errors.New("-o is for --once")
 	}
-	sources, redis, err := t.named.Sources(args)
+	sources, _, err := t.named.Sources(args)
 	if err != nil {
 		return err
 	}
-	reader := snapshot.NewReader(thisBuild().Version, sources, redis)
+	reader := snapshot.NewReader(thisBuild().Version, sources, nil)
 	if t.once {
 		return t.print(command, reader)
 	}
@@ -98,10 +97,7 @@ func (t *top) print(command *cobra.Command, reader *snapshot.Reader) error {
 	}
 	out := command.OutOrStdout()
 	if t.output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(f); err != nil {
+		if err := printJSON(out, f); err != nil {
 			return err
 		}
 	} else {

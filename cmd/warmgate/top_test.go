@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -84,5 +85,19 @@ func TestTop(t *testing.T) {
 		if status != statusFault || out != "" || !strings.Contains(errs, want) {
 			t.Errorf("%s: %d %s%s", args, status, out, errs)
 		}
+	}
+}
+
+// TestPrintJSON escapes what a terminal might obey, and nothing else.
+func TestPrintJSON(t *testing.T) {
+	var out bytes.Buffer
+	const text = "<a>&模型\x1b\u009b\u202e\U000e0001\t"
+	if err := printJSON(&out, []string{text}); err != nil {
+		t.Fatal(err)
+	}
+	want := "[\n  \"<a>&模型\\u001b\\u009b\\u202e\\udb40\\udc01\\t\"\n]\n"
+	var read []string
+	if err := json.Unmarshal(out.Bytes(), &read); err != nil || out.String() != want || read[0] != text {
+		t.Errorf("%v %q", err, out.String())
 	}
 }

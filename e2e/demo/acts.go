@@ -156,7 +156,8 @@ func tooMany(span time.Duration) *act {
 	a := &act{
 		name: "Overload",
 		about: "twice as many requests as the servers can answer, of three classes with deadlines; clients that are " +
-			"refused try again. Rivals are Envoy's circuit breakers, with one or two of the classes in priority HIGH",
+			"refused try again. Envoy's circuit breakers, with one or two classes in priority HIGH, refuse who comes " +
+			"when all slots are taken; Warmgate has the urgent ones wait for the next",
 		servers: even(enginesim.DefaultTimes()),
 		figures: []figure{inTime("critical"), inTime("interactive"), inTime("batch"), goodput, ttftInTime}, headline: 3,
 	}

@@ -23,11 +23,9 @@ type column struct {
 	token string // for what the plugin shows
 	stage *compare.Stage
 
-	mu      sync.Mutex
-	policy  compare.Policy
-	ended   []end     // requests of the last ten seconds, oldest first
-	counted time.Time // of the latest frame
-	since   int       // of the ended requests: later than that
+	mu     sync.Mutex
+	policy compare.Policy
+	ended  []end // requests of the last ten seconds, oldest first
 }
 
 // inspectPath is where the plugin shows what it knows.
@@ -59,8 +57,8 @@ type end struct {
 	refused        bool
 }
 
-// window is the time that quantiles and shares of frames are of.
-const window = 10 * time.Second
+// window is the time that quantiles and shares of frames are of, moment the time that rates are of.
+const window, moment = 10 * time.Second, 2 * time.Second
 
 // saw keeps what a client saw of a request.
 func (c *column) saw(s loadgen.Sample) {
@@ -74,7 +72,6 @@ func (c *column) saw(s loadgen.Sample) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = append(c.ended, e)
-	c.since++
 }
 
 // complete adds to what a gateway tells of itself what only the demo knows: what its servers do, what clients saw, and
@@ -104,23 +101,21 @@ func (c *column) complete(g *live.Gateway, now time.Time) {
 func (c *column) count(to *live.Cluster, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	after := now.Sub(c.counted)
-	c.counted = now
 	to.Policy, to.PerS, to.RefusedS, to.TTFT, to.Expected, to.Reported = c.policy.Name, 0, 0, nil, nil, nil
 	old := slices.IndexFunc(c.ended, func(e end) bool { return now.Sub(e.at) < window })
 	if old < 0 {
 		old = len(c.ended)
 	}
-	for _, e := range c.ended[len(c.ended)-c.since:] {
-		to.PerS += 1 / after.Seconds()
-		if e.refused {
-			to.RefusedS += 1 / after.Seconds()
-		}
-	}
-	c.ended, c.since = slices.Delete(c.ended, 0, old), 0
+	c.ended = slices.Delete(c.ended, 0, old)
 	var ttft []time.Duration
 	var prompt, cached, expected float64
 	for _, e := range c.ended {
+		if now.Sub(e.at) < moment {
+			to.PerS += 1 / moment.Seconds()
+			if e.refused {
+				to.RefusedS += 1 / moment.Seconds()
+			}
+		}
 		if e.ttft > 0 {
 			ttft = append(ttft, e.ttft)
 		}
@@ -148,5 +143,5 @@ func (c *column) take(ctx context.Context, a *act, who int) {
 	lab.Check(c.stage.Switch(ctx, c.shown(a.policies[who])))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.policy, c.ended, c.since = a.policies[who], nil, 0
+	c.policy, c.ended = a.policies[who], nil
 }

@@ -104,7 +104,7 @@ func TestActs(t *testing.T) {
 // TestFrame checks what is shown of what clients saw.
 func TestFrame(t *testing.T) {
 	now := time.Now()
-	c := &column{counted: now.Add(-500 * time.Millisecond)}
+	c := &column{}
 	for i := range 20 {
 		c.saw(loadgen.Sample{
 			Status: 200, TTFT: time.Duration(i+1) * time.Millisecond, Usage: loadgen.Usage{Prompt: 100, Cached: 50},
@@ -115,12 +115,12 @@ func TestFrame(t *testing.T) {
 	var got live.Cluster
 	c.count(&got, now)
 	half := 0.5
-	want := live.Cluster{PerS: 42, RefusedS: 2, Reported: &half, TTFT: &live.Quantiles{N: 19, P50: 11, P90: 19}}
+	want := live.Cluster{PerS: 10, RefusedS: 0.5, Reported: &half, TTFT: &live.Quantiles{N: 19, P50: 11, P90: 19}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	again := live.Cluster{}
-	if c.count(&again, now.Add(time.Second)); again.PerS != 0 || again.TTFT.N != 19 {
+	if c.count(&again, now.Add(moment+time.Second)); again.PerS != 0 || again.TTFT.N != 19 {
 		t.Errorf("a moment later: %+v", again)
 	}
 }
@@ -272,6 +272,9 @@ func TestDemo(t *testing.T) {
 				t.Errorf("%d: gateway %+v", f.AtMS, g)
 			}
 		}
+	}
+	if note := d.frames[len(d.frames)-1].Note; !strings.HasPrefix(note, "What users got. Unequal servers, ") {
+		t.Errorf("the page ends with %q", note)
 	}
 	if len(policies) != 8 || classes != 3 {
 		t.Errorf("the frames have the policies %v and %d classes", policies, classes)

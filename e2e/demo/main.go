@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -41,14 +42,26 @@ const workers = 2
 // show is what a demo compares.
 type show struct {
 	command  string // that it is started with
+	file     string // name of the record that it leaves
 	gateways int    // of each contender
 	columns  [contenders]string
 	acts     func(span time.Duration) []*act // whose requests arrive for so long
 }
 
+// fleet is what each contender has, in words.
+func (s *show) fleet() string {
+	gateways := "a gateway"
+	if s.gateways > 1 {
+		gateways = fmt.Sprintf("%d gateways", s.gateways)
+	}
+	return fmt.Sprintf("%s, Envoy %s with %d workers, in front of %d simulated vLLM servers", gateways,
+		cmp.Or(os.Getenv("ENVOY"), harness.DefaultVersion), workers, serverCount)
+}
+
 var (
 	threeActs = show{
-		command: "make demo", gateways: 1, columns: [contenders]string{"Envoy A", "Envoy B", "Warmgate"},
+		command: "make demo", file: "demo.html", gateways: 1,
+		columns: [contenders]string{"Envoy A", "Envoy B", "Warmgate"},
 		acts: func(span time.Duration) []*act {
 			a := chats(0.75, span, [contenders]compare.Policy{
 				compare.RoundRobin, compare.LeastRequest, compare.Warmgate,
@@ -59,7 +72,7 @@ var (
 		},
 	}
 	aloneAndTogether = show{
-		command: "make demo-redis", gateways: 2,
+		command: "make demo-redis", file: "demo-redis.html", gateways: 2,
 		columns: [contenders]string{"Envoys", "Warmgate, each alone", "Warmgate, one view"},
 		acts: func(span time.Duration) []*act {
 			return []*act{chats(0.85, span, [contenders]compare.Policy{
@@ -79,7 +92,7 @@ func main() {
 	d := newDemo(show, os.Stdout)
 	d.keep = os.Getenv("KEEP") == "1"
 	err := lab.Try(func() {
-		d.file = filepath.Join(lab.Must(harness.Root()), recordName)
+		d.file = filepath.Join(lab.Must(harness.Root()), "build", "out", show.file)
 		d.run(ctx, span)
 	})
 	stop()
@@ -150,8 +163,7 @@ func (d *demo) open(ctx context.Context, first *act) {
 		redis = lab.Must(redisserver.Start(ctx, redisserver.Options{})).Addr()
 		d.screen.line("  %s", redis)
 	}
-	d.screen.line("Starting for each of %d contenders %d Envoy(s) of %d workers and %d simulated vLLM servers …",
-		contenders, d.show.gateways, workers, serverCount)
+	d.screen.line("Starting for each of %d contenders %s …", contenders, d.show.fleet())
 	d.columns = make([]*column, contenders)
 	lab.All(contenders, func(i int) {
 		c := &column{name: d.show.columns[i], token: rand.Text(), policy: first.policies[i]}

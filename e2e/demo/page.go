@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/internal/live/page"
 )
@@ -58,9 +57,6 @@ func browser(system string, env func(string) string) string {
 	return ""
 }
 
-// recordName is the file that the demo leaves, from the root.
-const recordName = "build/out/demo.html"
-
 // keepRecord writes all that was shown to a file, with the tables and what was compared.
 func (d *demo) keepRecord() {
 	lab.Check(os.MkdirAll(filepath.Dir(d.file), 0o755))
@@ -79,9 +75,8 @@ func (d *demo) record(w io.Writer) error {
 func (d *demo) facts() page.Facts {
 	f := page.Facts{
 		Title: "Warmgate beside its rivals",
-		About: []string{fmt.Sprintf("Each contender has %d gateway(s), Envoy %s with %d workers, and %d simulated "+
-			"vLLM servers of its own. All get the same requests at the same times. Machine: %s.",
-			d.show.gateways, harness.DefaultVersion, workers, serverCount, bench.Machine())},
+		About: []string{fmt.Sprintf("Each contender has %s of its own. All get the same requests at the same times. "+
+			"Machine: %s.", d.show.fleet(), bench.Machine())},
 	}
 	if len(d.frames) > 0 {
 		f.About[0] += " Version of Warmgate: " + d.frames[len(d.frames)-1].Gateways[contenders-1].Version + "."

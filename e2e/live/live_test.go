@@ -32,6 +32,7 @@ const (
 type stage struct {
 	gateway *harness.Gateway
 	args    []string // that name the gateway to warmgate
+	redis   []string // that name its Redis to a snapshot
 	program string
 	hold    chan struct{} // until it is closed, requests with x-hold are held
 	release func()        // closes it
@@ -59,7 +60,7 @@ func start(t *testing.T, whole bool) *stage {
 		redis := redisserver.StartT(t, redisserver.Options{})
 		o.Redis = redis.Addr()
 		more = `,"redis_cluster":"warmgate-redis"},"inspect":{"path":"/warmgate/inspect","token":"` + token + `"`
-		s.args = append(s.args, "--redis", "redis://"+redis.Addr())
+		s.redis = []string{"--redis", "redis://" + redis.Addr()}
 	} else {
 		o.Edit = harness.OfFile("envoy.yaml", func(doc *yaml.Node) error { return harness.Remove(doc, "stats_config") })
 	}
@@ -157,7 +158,7 @@ func shown(t *testing.T, s *stage, whole bool) {
 	}
 	s.gateway.DrainedT(t)
 	var idle snapshot.Snapshot
-	s.ask(t, &idle, "snapshot")
+	s.ask(t, &idle, append(s.redis, "snapshot")...)
 	s.check(t, &idle, requests, map[string]int64{}, whole)
 
 	var all sync.WaitGroup
@@ -192,10 +193,33 @@ func shown(t *testing.T, s *stage, whole bool) {
 		t.Errorf("%+v", c.Endpoints[0])
 	}
 	var busy snapshot.Snapshot
-	s.ask(t, &busy, "snapshot")
+	s.ask(t, &busy, append(s.redis, "snapshot")...)
 	s.check(t, &busy, requests+held, s.held, whole)
 	s.release()
 	all.Wait()
+	if whole {
+		s.checkEnded(t, held)
+	}
+}
+
+// checkEnded waits until the decisions for the latest requests show what became of them.
+func (s *stage) checkEnded(t *testing.T, want int) {
+	t.Helper()
+	harness.Await(t, func() error {
+		var frame live.Frame
+		s.ask(t, &frame, "top", "--once", "-o", "json")
+		ended := map[string]bool{}
+		for _, d := range frame.Gateways[0].Decisions {
+			if d.Ended && d.Result == "served" && d.TTFTMS > 0 && d.TookMS >= d.TTFTMS && d.Used != nil &&
+				d.Used.Prompt > 0 && s.held[d.Endpoint] > 0 {
+				ended[d.ID] = true
+			}
+		}
+		if len(ended) != want {
+			return fmt.Errorf("%d requests have ended, of %d", len(ended), want)
+		}
+		return nil
+	})
 }
 
 // check compares a snapshot with what the servers know.

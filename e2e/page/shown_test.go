@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -252,10 +253,12 @@ func TestDecision(t *testing.T) {
 	later.AtMS += 1000
 	later.Gateways = []live.Gateway{frames[59].Gateways[2]}
 	d.Ended, d.TookMS = true, 4321
+	d.Candidates = slices.Clone(d.Candidates)
+	d.Candidates[1].Cost = d.Candidates[0].Cost
 	later.Gateways[0].Decisions = append(later.Gateways[0].Decisions[:0:0], d)
 	show(t, s, later)
 	at(t, b, later)
-	if got := detail(); !strings.Contains(got, "4,321 ms") {
+	if got := detail(); !strings.Contains(got, "4,321 ms") || !strings.Contains(got, "would have cost the same") {
 		t.Errorf("then it says %q", got)
 	}
 }

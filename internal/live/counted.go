@@ -226,6 +226,9 @@ func (c *counted) flow(of *Cluster, sole bool) {
 			}
 		}
 	}
+	for i := range of.Endpoints { // with lb_type cluster, these are clusters
+		of.PerS += c.perS("warmgate_cluster_requests_total", "cluster", of.Endpoints[i].Addr)
+	}
 	for i := range of.Classes {
 		class := &of.Classes[i]
 		var refused float64

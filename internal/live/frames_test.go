@@ -127,6 +127,27 @@ func TestWithoutState(t *testing.T) {
 	}
 }
 
+// TestClusters shows the requests of clusters that are chosen among.
+func TestClusters(t *testing.T) {
+	var frames Frames
+	var got float64
+	for i := range 2 {
+		total := float64(10 + 20*i)
+		s := at(int64(1+2*i), snapshot.Gateway{
+			Statistics: []snapshot.Statistic{
+				stat("cluster_requests_total", total, "cluster", "east", "result", "served"),
+				stat("cluster_requests_total", total, "cluster", "east", "result", "failed"),
+				stat("cluster_requests_total", total, "cluster", "other", "result", "served"),
+			},
+			State: &state.State{Clusters: []state.Cluster{{Name: "c", Endpoints: []state.Endpoint{{Addr: "east"}}}}},
+		})
+		got = frames.Next(s).Gateways[0].Clusters[0].PerS
+	}
+	if got != 20 {
+		t.Errorf("%g a second", got)
+	}
+}
+
 // TestRemarks tells what is missing in what is shown.
 func TestRemarks(t *testing.T) {
 	s := at(1, snapshot.Gateway{Problems: []string{"p"}, State: &state.State{

@@ -5,11 +5,15 @@ import (
 	"slices"
 )
 
-// Sum returns what all gateways of a frame have together, under the name "all". Clusters of one name are one, and so
-// are their endpoints of one address: what gateways count by themselves is added, what they count together in Redis is
-// taken once. Times and shares are means over the gateways, by their requests.
+// Sum returns what all gateways of a frame have together, under the name "all". In each region clusters of one name are
+// one, and so are their endpoints of one address: what gateways count by themselves is added, what they count together
+// in Redis is taken once. Times and shares are means over the gateways, by their requests.
 func Sum(f *Frame) Gateway {
 	out := Gateway{Name: "all", Clusters: []Cluster{}}
+	regions := map[string]bool{}
+	for i := range f.Gateways {
+		regions[f.Gateways[i].Region] = true
+	}
 	weights := map[string]*means{}
 	for i := range f.Gateways {
 		g := &f.Gateways[i]
@@ -18,14 +22,17 @@ func Sum(f *Frame) Gateway {
 			out.Problems = append(out.Problems, g.Name+": "+p)
 		}
 		for j := range g.Clusters {
-			c := &g.Clusters[j]
+			c := g.Clusters[j]
+			if len(regions) > 1 {
+				c.Name += " (" + cmp.Or(g.Region, "no region") + ")"
+			}
 			m := weights[c.Name]
 			if m == nil {
 				m = new(means)
 				weights[c.Name] = m
 			}
-			m.add(c)
-			addCluster(&out, c)
+			m.add(&c)
+			addCluster(&out, &c)
 		}
 		for _, r := range g.Reasons {
 			to := found(&out.Reasons, func(o *Reason) bool { return o.Policy == r.Policy && o.Reason == r.Reason },

@@ -60,4 +60,9 @@ func TestSum(t *testing.T) {
 		!got.Up || !got.Regions[0].Available {
 		t.Errorf("%+v", got)
 	}
+	b.Region = "us"
+	got = Sum(&Frame{Gateways: []Gateway{a, b}})
+	if len(got.Clusters) != 2 || got.Clusters[0].Name != "llm (no region)" || got.Clusters[1].Name != "llm (us)" {
+		t.Errorf("%+v", got.Clusters)
+	}
 }

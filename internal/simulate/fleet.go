@@ -32,6 +32,9 @@ type Contender struct {
 	Config *config.Config
 	// NoMetrics is set if the metrics of engines are not read.
 	NoMetrics bool
+	// Shared is set if all gateways before a pool count in one store, as with Redis, but without its latency. Else each
+	// knows only what it has sent itself.
+	Shared bool
 }
 
 // ParseContender returns the contender of a configuration of the plugin, as it is written for the kind of gateway. The
@@ -48,7 +51,9 @@ func ParseContender(name string, raw []byte, gateway config.Host) (Contender, er
 	if c == nil || c.Refused || !c.Enabled {
 		return Contender{}, errors.New("want a global part that is in force, or one rule alone")
 	}
-	return Contender{Name: name, Config: c, NoMetrics: !c.Scrapes(gateway)}, playable(c)
+	return Contender{
+		Name: name, Config: c, NoMetrics: !c.Scrapes(gateway), Shared: c.Store == config.StoreRedis,
+	}, playable(c)
 }
 
 // playable reports what of a configuration is not simulated.
@@ -56,8 +61,6 @@ func playable(c *config.Config) error {
 	switch {
 	case c.AmongClusters():
 		return errors.New("lb_type cluster is not simulated")
-	case c.Store == config.StoreRedis:
-		return errors.New("store redis is not simulated: want the embedded store")
 	}
 	return nil
 }

@@ -10,10 +10,12 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// Layout is the engines that serve a load, in pools with a gateway each: one pool, one for each region, or two of which
-// one computes prompts.
+// Layout is the engines that serve a load, in pools with gateways of their own: one pool, one for each region, or two
+// of which one computes prompts.
 type Layout struct {
 	Pools []Pool
+	// Gateways are how many there are before each pool, 0 for one. Each request comes to any of them.
+	Gateways int
 	// RTT are the times of a round trip between the gateways of two regions, by their places in Pools. nil: the pools
 	// are no regions.
 	RTT [][]time.Duration
@@ -24,7 +26,7 @@ type Layout struct {
 	Transfer time.Duration
 }
 
-// Pool is engines with a gateway of their own.
+// Pool is engines that the same gateways choose among.
 type Pool struct {
 	Name    string // of the region; "" without regions
 	Engines []Engine
@@ -50,7 +52,7 @@ func (l *Layout) Check(c *Contender) error {
 	}
 	for _, name := range names {
 		if l.RTT == nil || !slices.ContainsFunc(l.Pools, func(p Pool) bool { return p.Name == name }) {
-			return fmt.Errorf("its regions are %q: want engines for each of them", names)
+			return fmt.Errorf("it forwards between the regions %q: want engines in each of them", names)
 		}
 	}
 	return nil

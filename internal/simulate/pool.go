@@ -7,44 +7,56 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// pool is engines with the gateway in front of them.
+// pool is engines.
 type pool struct {
-	index   int // in run.pools
-	first   int // number of its first engine
-	fleet   []*engine.Engine
-	router  router
-	product *product // that the router is, nil for a policy of the gateway's own
-	scraper *scraper // nil if no metrics are read
-	polls   bool     // there will be a look at the requests that wait
-	served  []int    // requests by engine, but those that only warm caches
+	first  int // number of its first engine
+	fleet  []*engine.Engine
+	served []int  // requests by engine, but those that only warm caches
+	shared Memory // of gateways that count in one store
 }
 
 // newPool returns engines with a number for the first of them.
-func newPool(index, first int, engines []Engine) *pool {
-	p := &pool{index: index, first: first, served: make([]int, len(engines))}
+func newPool(first int, engines []Engine) *pool {
+	p := &pool{first: first, served: make([]int, len(engines)), shared: Memory{}}
 	for _, e := range engines {
 		p.fleet = append(p.fleet, engine.New(e.Config, e.Times))
 	}
 	return p
 }
 
-// setRouter has a contender choose among the engines, of the plugin with the configuration.
-func (p *pool) setRouter(c *Contender, cfg *config.Config, g gateway, seed uint64) (err error) {
+// front is a gateway before a pool.
+type front struct {
+	*pool
+	index   int // in run.fronts
+	region  int // of the pool, by its place in the layout
+	router  router
+	product *product // that the router is, nil for a policy of the gateway's own
+	scraper *scraper // nil if no metrics are read
+	polls   bool     // there will be a look at the requests that wait
+}
+
+// setRouter has a contender choose among the engines, of the plugin with the configuration. owner tells gateways that
+// share a store apart.
+func (f *front) setRouter(c *Contender, cfg *config.Config, g gateway, owner int, seed uint64) (err error) {
 	if c.Native != "" {
-		p.router = newNative(c.Native, len(p.fleet), g, seed)
+		f.router = newNative(c.Native, len(f.fleet), g, seed)
 		return nil
 	}
-	if p.product, err = newProduct(cfg, len(p.fleet), g, seed); err != nil {
+	counts := Memory{}
+	if c.Shared {
+		counts = f.shared
+	}
+	if f.product, err = newProduct(cfg, len(f.fleet), g, counts, owner, seed); err != nil {
 		return err
 	}
-	if p.router = p.product; !c.NoMetrics {
-		p.scraper, err = newScraper(p.product)
+	if f.router = f.product; !c.NoMetrics {
+		f.scraper, err = newScraper(f.product)
 	}
 	return err
 }
 
 // waits reports whether requests wait in the gateway.
-func (p *pool) waits() bool { return p.product != nil && p.product.waiting > 0 }
+func (f *front) waits() bool { return f.product != nil && f.product.waiting > 0 }
 
 // uneven returns the requests of the busiest engine over the mean of all, 0 if there were none.
 func (p *pool) uneven() float64 {

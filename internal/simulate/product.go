@@ -39,14 +39,16 @@ type product struct {
 	lost    int         // requests without a plan, for which the gateway chose
 }
 
-// newProduct returns the product before so many endpoints.
-func newProduct(cfg *config.Config, endpoints int, g gateway, seed uint64) (*product, error) {
-	shared := Memory{}
+// newProduct returns the product before so many endpoints, that counts under the number of an owner in shared memory.
+func newProduct(
+	cfg *config.Config, endpoints int, g gateway, shared Memory, owner int, seed uint64,
+) (*product, error) {
 	if err := memstore.Prepare(shared); err != nil {
 		return nil, err
 	}
 	p := &product{
-		gateway: g, cfg: cfg, store: memstore.New(shared, 1, stores.LeaseTTL), rng: rand.New(rand.NewPCG(seed, 6)),
+		gateway: g, cfg: cfg, store: memstore.New(shared, uint64(owner), stores.LeaseTTL),
+		rng:  rand.New(rand.NewPCG(seed, 6)),
 		view: &lb.View{Cluster: clusterName}, places: map[string]int{}, models: learned.Models{},
 		key:    learned.Key{Cluster: clusterName, Model: 1, Guess: clusters.GuessOf(cfg)},
 		cutter: cutter{size: cfg.Prefix.BlockBytes},

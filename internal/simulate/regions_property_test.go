@@ -35,6 +35,7 @@ func TestConservationInPools(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
+		c.Shared = rapid.Bool().Draw(rt, "shared")
 		if l.RTT != nil {
 			c, _ = l.Forwarding(c)
 			c.Config.Regions.CachedFirst = rapid.Bool().Draw(rt, "cached first")
@@ -61,7 +62,9 @@ func TestConservationInPools(t *testing.T) {
 
 // drawLayout draws pools that are regions, or of which one computes prompts for the other.
 func drawLayout(rt *rapid.T) *Layout {
-	l := &Layout{Split: rapid.Bool().Draw(rt, "split")}
+	l := &Layout{
+		Split: rapid.Bool().Draw(rt, "split"), Gateways: rapid.SampledFrom([]int{0, 1, 3}).Draw(rt, "gateways"),
+	}
 	for i := range rapid.IntRange(2, 4).Draw(rt, "pools") {
 		l.Pools = append(l.Pools, Pool{
 			string(rune('a' + i)),
@@ -98,7 +101,7 @@ func checkWhole(rt *rapid.T, r *run, requests int) {
 	if sum != 2*requests || r.all.requests != requests {
 		rt.Fatalf("%d served or refused of %d sent, want %d", sum-requests, r.all.requests, requests)
 	}
-	for _, p := range r.pools {
+	for _, p := range r.fronts {
 		p.product.store.Flush(r.now)
 		for _, e := range p.product.view.Endpoints {
 			loads, err := p.product.store.Loads(clusterName, []string{e.Addr}, nil)

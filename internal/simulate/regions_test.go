@@ -54,8 +54,8 @@ func TestRegionsHelp(t *testing.T) {
 	load := &watched{s.New(1), func(now time.Duration, r *Request, served bool) {
 		if r.trip.away {
 			away++
-			if r.Region != 0 || r.pool != 1 || now < r.sent+rtt || r.first < r.sent+rtt/2 || !served {
-				t.Errorf("of region %d at %d: sent %v, first token %v, last %v at its user", r.Region, r.pool, r.sent,
+			if r.Region != 0 || r.front != 1 || now < r.sent+rtt || r.first < r.sent+rtt/2 || !served {
+				t.Errorf("of region %d at %d: sent %v, first token %v, last %v at its user", r.Region, r.front, r.sent,
 					r.first, now)
 			}
 		}
@@ -91,7 +91,7 @@ func TestRegionsHelp(t *testing.T) {
 	if sum != away || eu.Endpoints != 2 || helped.Endpoints != 4 {
 		t.Errorf("%d forwarded by time, %d endpoints of %d", sum, eu.Endpoints, helped.Endpoints)
 	}
-	for _, p := range r.pools {
+	for _, p := range r.fronts {
 		p.product.store.Flush(r.now)
 		loads, err := p.product.store.Loads(clusterName, []string{p.product.view.Endpoints[0].Addr}, nil)
 		if err != nil || loads[0].Requests != 0 || p.product.waiting != 0 {

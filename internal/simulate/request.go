@@ -24,10 +24,10 @@ type Request struct {
 	Region     int    // where its user is, by the place among the regions of the [Layout]
 
 	number int32
-	pool   int32
+	front  int32         // gateway that has chosen for it
 	server int32         // of the pool
 	sent   time.Duration // by the client
-	came   time.Duration // to the pool's gateway
+	came   time.Duration // to that gateway
 	placed time.Duration // after it has waited there
 	waited time.Duration // there, and in the gateway that has forwarded it
 	first  time.Duration
@@ -41,6 +41,7 @@ type Request struct {
 // trip is how a request was forwarded to another region.
 type trip struct {
 	away   bool
+	from   int           // gateway that has sent it
 	peer   int           // where to, by the place among the peers
 	way    time.Duration // of the request, and of each part of the answer
 	at     time.Duration // when it was sent

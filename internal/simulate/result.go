@@ -85,6 +85,14 @@ func (r *run) result(name string) *Result {
 			all.Regions = append(all.Regions, Region{r.layout.Pools[i].Name, of})
 		}
 	}
+	for _, f := range r.fronts {
+		if f.product == nil {
+			continue
+		}
+		if all.Unplaced += f.product.lost; r.layout.RTT != nil {
+			all.Regions[f.region].Unplaced += f.product.lost
+		}
+	}
 	return all
 }
 
@@ -93,9 +101,6 @@ func (r *Result) take(p *pool) {
 	r.Endpoints += len(p.fleet)
 	r.Uneven = max(r.Uneven, p.uneven())
 	r.Preempted += p.preemptions()
-	if p.product != nil {
-		r.Unplaced += p.product.lost
-	}
 }
 
 // result returns the figures.

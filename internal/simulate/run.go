@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/simulate/engine"
@@ -21,6 +22,8 @@ type run struct {
 	layout  *Layout
 	fleet   []*engine.Engine // of all pools
 	pools   []*pool
+	fronts  []*front   // those before the first pool come first, and so on
+	rng     *rand.Rand // which gateway a request comes to
 	events  events
 	later   []func() // what the events of kind calls do, nil for none
 	vacant  []int32  // numbers in later, for new ones
@@ -62,43 +65,64 @@ func newRun(load Load, l *Layout, c Contender, seed uint64) (*run, error) {
 	if err := l.Check(&c); err != nil {
 		return nil, err
 	}
-	r := &run{load: load, layout: l, ending: -1, all: newTally(nil)}
+	r := &run{load: load, layout: l, ending: -1, all: newTally(nil), rng: rand.New(rand.NewPCG(seed, 11))}
 	r.tallies = []*tally{r.all}
 	if l.RTT != nil {
 		r.tallies = nil
 	}
 	for i := range l.Pools {
-		p := newPool(i, len(r.fleet), l.Pools[i].Engines)
+		p := newPool(len(r.fleet), l.Pools[i].Engines)
 		r.fleet, r.pools = append(r.fleet, p.fleet...), append(r.pools, p)
 		if l.RTT != nil {
 			r.tallies = append(r.tallies, newTally(r.all))
 		}
-		g := gateway{
-			clock:  func() time.Duration { return r.now },
-			place:  func(q *Request, server int) { r.place(p, q, server) },
-			refuse: r.refuse,
+		for range max(1, l.Gateways) {
+			if err := r.addFront(&front{pool: p, index: len(r.fronts), region: i}, &c, seed); err != nil {
+				return nil, err
+			}
 		}
-		if err := p.setRouter(&c, l.configOf(c.Config, i), g, seed+uint64(i)); err != nil {
-			return nil, err
-		}
-		r.begin(p)
 	}
 	return r, nil
 }
 
+// addFront adds a gateway.
+func (r *run) addFront(f *front, c *Contender, seed uint64) error {
+	r.fronts = append(r.fronts, f)
+	g := gateway{
+		clock:  func() time.Duration { return r.now },
+		place:  func(q *Request, server int) { r.place(f, q, server) },
+		refuse: r.refuse,
+	}
+	err := f.setRouter(c, r.layout.configOf(c.Config, f.region), g, f.index+1, seed+uint64(f.index))
+	if err != nil || f.product == nil {
+		return err
+	}
+	f.product.store.OnGrant = func(owner uint64) { // of one that counts in the same store
+		r.after(0, func() { r.fronts[owner-1].product.store.Poll(r.now) })
+	}
+	r.begin(f)
+	return nil
+}
+
+// frontOf returns the gateway of a region to which a request comes.
+func (r *run) frontOf(region int) *front {
+	n := max(1, r.layout.Gateways)
+	if n == 1 {
+		return r.fronts[region]
+	}
+	return r.fronts[region*n+r.rng.IntN(n)]
+}
+
 // begin has what a gateway does from time to time happen for the first time.
-func (r *run) begin(p *pool) {
-	if p.product == nil {
-		return
+func (r *run) begin(f *front) {
+	r.events.add(process.TickPeriod, flush, int32(f.index))
+	r.events.add(stores.HeartbeatPeriod, heartbeat, int32(f.index))
+	if f.scraper != nil {
+		r.events.add(0, scrape, int32(f.index))
 	}
-	r.events.add(process.TickPeriod, flush, int32(p.index))
-	r.events.add(stores.HeartbeatPeriod, heartbeat, int32(p.index))
-	if p.scraper != nil {
-		r.events.add(0, scrape, int32(p.index))
-	}
-	if p.product.cfg.Regions.Forwards() {
-		r.connect(p)
-		r.events.add(0, ask, int32(p.index))
+	if f.product.cfg.Regions.Forwards() {
+		r.connect(f)
+		r.events.add(0, ask, int32(f.index))
 	}
 }
 
@@ -119,30 +143,30 @@ func (r *run) happens(e event) {
 		r.vacant = append(r.vacant, e.number)
 		do()
 	default:
-		r.isDue(e.kind, r.pools[e.number])
+		r.isDue(e.kind, r.fronts[e.number])
 	}
 }
 
-// isDue has a pool's gateway do what it does from time to time.
-func (r *run) isDue(k kind, p *pool) {
-	again := func(after time.Duration) { r.events.add(r.now+after, k, int32(p.index)) }
+// isDue has a gateway do what it does from time to time.
+func (r *run) isDue(k kind, f *front) {
+	again := func(after time.Duration) { r.events.add(r.now+after, k, int32(f.index)) }
 	switch k {
 	case scrape:
-		r.err = p.scraper.scrape(r.now, p.product, p.fleet)
-		again(p.product.cfg.Engines.Interval)
+		r.err = f.scraper.scrape(r.now, f.product, f.fleet)
+		again(f.product.cfg.Engines.Interval)
 	case poll:
-		p.polls = false
-		p.product.store.Poll(r.now)
-		r.pollLater(p)
+		f.polls = false
+		f.product.store.Poll(r.now)
+		r.pollLater(f)
 	case flush:
-		p.product.store.Flush(r.now)
+		f.product.store.Flush(r.now)
 		again(process.TickPeriod)
 	case heartbeat:
-		r.err = p.product.store.Heartbeat(r.now)
+		r.err = f.product.store.Heartbeat(r.now)
 		again(stores.HeartbeatPeriod)
 	case ask:
-		r.err = p.product.regions.tick()
-		again(p.product.regions.every())
+		r.err = f.product.regions.tick()
+		again(f.product.regions.every())
 	}
 }
 
@@ -175,34 +199,34 @@ func (r *run) send(number int32) {
 		r.sendPrompt(q)
 		return
 	}
-	r.route(r.pools[r.layout.regionOf(q)], q)
+	r.route(r.frontOf(r.layout.regionOf(q)), q)
 }
 
 // tallyOf returns what is counted of the region of a request's user.
 func (r *run) tallyOf(q *Request) *tally { return r.tallies[r.layout.regionOf(q)] }
 
-// route has a pool's gateway choose an engine for a request.
-func (r *run) route(p *pool, q *Request) {
+// route has a gateway choose an engine for a request.
+func (r *run) route(f *front, q *Request) {
 	q.came = r.now
-	p.router.route(r.now, q)
-	r.pollLater(p)
+	f.router.route(r.now, q)
+	r.pollLater(f)
 }
 
 // pollLater looks again at the requests that wait, if there are any.
-func (r *run) pollLater(p *pool) {
-	if p.waits() && !p.polls {
-		p.polls = true
-		r.events.add(r.now+lb.PollPeriod, poll, int32(p.index))
+func (r *run) pollLater(f *front) {
+	if f.waits() && !f.polls {
+		f.polls = true
+		r.events.add(r.now+lb.PollPeriod, poll, int32(f.index))
 	}
 }
 
-// place sends a request to an engine of a pool.
-func (r *run) place(p *pool, q *Request, server int) {
-	q.pool, q.server, q.placed = int32(p.index), int32(server), r.now
+// place sends a request to an engine that a gateway has chosen.
+func (r *run) place(f *front, q *Request, server int) {
+	q.front, q.server, q.placed = int32(f.index), int32(server), r.now
 	q.waited += r.now - q.came
 	q.call = engine.Request{Prompt: q.Prompt, Answer: max(1, q.Answer), Name: q.Name, Owner: q}
 	if q.prompt != nil {
-		r.movePrompt(p.fleet[server], q)
+		r.movePrompt(f.fleet[server], q)
 		return
 	}
 	r.add(q)
@@ -210,15 +234,15 @@ func (r *run) place(p *pool, q *Request, server int) {
 
 // add gives a request to the engine that was chosen for it.
 func (r *run) add(q *Request) {
-	p := r.pools[q.pool]
-	e, number := p.fleet[q.server], p.first+int(q.server)
+	f := r.fronts[q.front]
+	e, number := f.fleet[q.server], f.first+int(q.server)
 	before := e.Ends()
 	if err := e.Add(&q.call, r.now); err != nil {
 		verdict, reason := lb.Overload, engineBusy
 		if errors.Is(err, engine.ErrTooLong) {
 			verdict, reason = lb.Rejected, tooLong
 		}
-		p.router.last(r.now, q, verdict)
+		f.router.last(r.now, q, verdict)
 		r.refuse(q, reason)
 		return
 	}
@@ -252,17 +276,17 @@ func (r *run) stepsEnd(server int) {
 		if q.answer == nil {
 			r.atUser(q, (*run).sawFirst)
 		}
-		r.pools[q.pool].router.first(r.now, q)
+		r.fronts[q.front].router.first(r.now, q)
 	}
 	for _, c := range done {
 		q := c.Owner.(*Request)
-		p := r.pools[q.pool]
+		f := r.fronts[q.front]
 		if !q.Warm {
-			p.served[q.server]++
+			f.served[q.server]++
 		}
-		p.router.last(r.now, q, lb.Success)
+		f.router.last(r.now, q, lb.Success)
 		if q.answer != nil {
-			r.route(r.pools[answering], q.answer)
+			r.route(r.frontOf(answering), q.answer)
 			continue
 		}
 		r.atUser(q, (*run).sawLast)

@@ -161,7 +161,7 @@ func TestConservation(t *testing.T) {
 			rt.Fatalf("%d served and %d refused of %d sent, want %d", r.all.served, refused, r.all.requests,
 				s.Requests)
 		}
-		p := r.pools[0].product
+		p := r.fronts[0].product
 		p.store.Flush(r.now)
 		loads, err := p.store.Loads(clusterName, []string{p.view.Endpoints[0].Addr}, nil)
 		if err != nil || loads[0].Requests != 0 || loads[0].Tokens != 0 || p.waiting != 0 {

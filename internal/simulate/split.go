@@ -18,7 +18,7 @@ func (r *run) sendPrompt(q *Request) {
 		Session: q.Session, Prompt: q.Prompt, OneMessage: q.OneMessage, Answer: 1, Limit: 1, Warm: q.Warm,
 		Class: q.Class, answer: q,
 	}
-	r.route(r.pools[computing], q.prompt)
+	r.route(r.frontOf(computing), q.prompt)
 }
 
 // movePrompt moves the prompt of a request to the engine that answers it, but for what that has cached, and then adds

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"net"
+	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +22,8 @@ const (
 	mostStatistics = 32 << 20
 	mostDump       = 64 << 20
 	mostState      = 16 << 20
+	// maxFilter is how many clusters are asked for by name.
+	maxFilter = 64
 )
 
 // server reads what the gateway says of its process.
@@ -61,15 +65,24 @@ type hostStatus struct {
 	Zone   struct{ Zone string } `json:"locality"`
 }
 
-// clusters reads the gateway's clusters and endpoints, sorted.
-func (g *gateway) clusters(ctx context.Context) ([]Cluster, error) {
+// clusters reads the gateway's clusters and endpoints, sorted: all, or those that are known to be counted. Older Envoys
+// tell of all, whatever they are asked.
+func (g *gateway) clusters(ctx context.Context, counted bool) ([]Cluster, error) {
 	var page struct {
 		Clusters []struct {
 			Name  string
 			Hosts []hostStatus `json:"host_statuses"`
 		} `json:"cluster_statuses"`
 	}
-	if err := g.adminJSON(ctx, "/clusters?format=json", mostClusters, &page); err != nil {
+	asked := "/clusters?format=json"
+	if n := len(g.counted); counted && n > 0 && n <= maxFilter {
+		var names []string
+		for _, name := range g.counted {
+			names = append(names, regexp.QuoteMeta(name))
+		}
+		asked += "&filter=" + url.QueryEscape("^("+strings.Join(names, "|")+")$")
+	}
+	if err := g.adminJSON(ctx, asked, mostClusters, &page); err != nil {
 		return nil, err
 	}
 	out := make([]Cluster, 0, len(page.Clusters))

@@ -108,7 +108,7 @@ func (d *dump) wasm(configuration, vm any) error {
 	if err := decoder.Decode(&value); err != nil {
 		return errors.New("one of the plugin is not a JSON object")
 	}
-	clean, err := json.Marshal(withoutSecrets(value))
+	clean, err := json.Marshal(withoutSecrets(value, ""))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -33,6 +34,7 @@ type gateway struct {
 	dumpedAt       time.Time // when it was asked for, with or without success
 	toldMS         int64     // time of the latest state
 	balances       bool      // by itself: it has no statistics of the plugin
+	counted        []string  // clusters of which the plugin counts requests
 }
 
 const (
@@ -61,7 +63,8 @@ func (r *Reader) Take(ctx context.Context) *Snapshot {
 	return s
 }
 
-// Watch asks gateways for what changes all the time, and for decisions of which they have not told it yet. Redis is not
+// Watch asks gateways for what changes all the time in clusters that the plugin counts, or else in all of them, and for
+// decisions of which they have not told it yet. Redis is not
 // asked, and configurations only for the policies of gateways without the plugin, which may be half a minute old.
 func (r *Reader) Watch(ctx context.Context) *Snapshot {
 	s := r.read(ctx, dumpPeriod)
@@ -106,7 +109,7 @@ func (g *gateway) read(ctx context.Context, now time.Time, maxAge time.Duration)
 	)
 	if g.Admin != "" {
 		part("server", func() (err error) { out.Server, err = g.server(ctx); return err })
-		part("clusters", func() (err error) { out.Clusters, err = g.clusters(ctx); return err })
+		part("clusters", func() (err error) { out.Clusters, err = g.clusters(ctx, maxAge > 0); return err })
 		part("statistics", func() (err error) { out.Statistics, err = g.statistics(ctx); return err })
 		if maxAge == 0 || g.balances && now.Sub(g.dumpedAt) >= maxAge {
 			g.dumpedAt = now
@@ -122,7 +125,9 @@ func (g *gateway) read(ctx context.Context, now time.Time, maxAge time.Duration)
 	}
 	all.Wait()
 	slices.Sort(out.Problems)
-	g.balances = out.Statistics != nil && len(out.Statistics) == 0
+	if out.Statistics != nil {
+		g.balances, g.counted = len(out.Statistics) == 0, out.counted()
+	}
 	if out.State != nil {
 		g.toldMS = out.State.AtMS
 	}
@@ -133,4 +138,15 @@ func (g *gateway) read(ctx context.Context, now time.Time, maxAge time.Duration)
 		}
 	}
 	return out
+}
+
+// counted returns the clusters of which the plugin counts requests, sorted.
+func (g *Gateway) counted() []string {
+	names := map[string]bool{}
+	for _, s := range g.Statistics {
+		if c := s.Labels["cluster"]; c != "" {
+			names[c] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }

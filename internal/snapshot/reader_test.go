@@ -47,11 +47,12 @@ var pages = map[string]string{
 // planted is a configuration with secrets where the plugin has them, and where nobody expects one.
 const planted = `{"lb_policy": "prefix_cache", "lb_config": {"api": {"path": "/x", "token": "Canary"}, "username": "u",
 	"password": "Canary", "prefix": {"secret": "Canary"}, "regions": {"secret": "Canary", "name": "eu"},
-	"inspect": {"token": "Canary"}, "max_inflight": 9, "session_key": "header:x-user",
+	"inspect": {"token": "Canary", "key": "Canary"}, "max_inflight": 9, "session": {"key": "x-user"}, "bytes_per_token": 3,
 	"headers": {"Authorization": "Canary", "x-a": "Bearer Canary", "x-b": ["Basic Canary=="]},
 	"unknown": {"clientSecret": {"value": "Canary"}, "apikey": 17, "a": "sk-Canary0123456789", "b": "x?token=Canary",
 		"c": "https://me:Canary@host/path?key=Canary#Canary", "d": "postgres://u:Canary@[bad", "n": 1e400,
-		"sk-Canary0123456789": 1, "e": "Canary0123456789abcdefgh", "f": "-----BEGIN RSA PRIVATE KEY----- Canary"}}}`
+		"sk-Canary0123456789": 1, "e": "Canary0123456789abcdefgh", "f": "-----BEGIN RSA PRIVATE KEY----- Canary"}},
+	"_rules_": [{"lb_config": {"password": "Canary", "session": {"key": "y-user"}}, "token": ["Canary"]}]}`
 
 // filterOf returns a configuration as gateways show it.
 func filterOf(configuration string) string {
@@ -189,6 +190,29 @@ func TestProblems(t *testing.T) {
 		if len(g.Problems) != 4 || strings.Contains(fmt.Sprint(g.Problems), canary) {
 			t.Errorf("%s: %q", g.Name, g.Problems)
 		}
+	}
+}
+
+// TestFilter asks for the clusters that the plugin counts, once they are known.
+func TestFilter(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(serve(t, map[string]http.HandlerFunc{
+		"/stats": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"stats": [{"name": "cluster=.=b|1;.;warmgate_queue_length", "value": 0},
+				{"name": "cluster=.=a;.;warmgate_queue_length", "value": 0}]}`)
+		},
+		"/clusters": func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.URL.Query().Get("filter"))
+			fmt.Fprint(w, pages["/clusters"])
+		},
+	}))
+	defer server.Close()
+	r := NewReader("", []Source{{Name: "a", Admin: server.URL}}, nil)
+	r.Watch(t.Context())
+	r.Watch(t.Context())
+	r.Take(t.Context())
+	if want := []string{"", `^(a|b\|1)$`, ""}; !reflect.DeepEqual(asked, want) {
+		t.Errorf("asked for %q", asked)
 	}
 }
 

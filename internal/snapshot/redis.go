@@ -47,10 +47,8 @@ func (r *Reader) scopes(s *Snapshot) []wanted {
 	sizes := map[string]map[int]bool{}
 	for i, g := range s.Gateways {
 		clusters := map[string]bool{}
-		for _, stat := range g.Statistics {
-			if c := stat.Labels["cluster"]; c != "" {
-				clusters[c] = true
-			}
+		for _, name := range g.counted() {
+			clusters[name] = true
 		}
 		if g.State != nil {
 			for _, c := range g.State.Clusters {

@@ -20,8 +20,6 @@ var (
 	// secretNames finds names of what is secret, in configurations of anybody.
 	secretNames = regexp.MustCompile(`(?i)passw|secret|credential|authorization|cookie|private|signature|` +
 		`api[-_]?key|(^|[-_.])(token|key|auth)$|(token|key)$`)
-	// plainNames finds the names above that are not: names of headers, and of what the plugin counts.
-	plainNames = regexp.MustCompile(`(?i)^(hash|session|cache)[-_]?key$`)
 	// secretTexts finds texts that are secret by their form, or have a secret in them.
 	secretTexts = regexp.MustCompile(`(?i)\b(bearer|basic)\s+\S|\b(sk|pk|rk|ghp|gho|glpat|xox[abprs])[-_]\w{8}|` +
 		`\beyJ[\w-]{10}|\b(AKIA|ASIA)[0-9A-Z]{12}|\bAIza[\w-]{20}|-----BEGIN|` +
@@ -30,20 +28,19 @@ var (
 	hexRun   = regexp.MustCompile(`^[0-9a-fA-F-]{32,}$`)
 )
 
-// documented are the names of the plugin's keys that are documented as secrets, without their sections.
+// documented tells of each of the plugin's keys, by its full name, whether it is a secret.
 var documented = sync.OnceValue(func() map[string]bool {
-	names := map[string]bool{}
+	secret := map[string]bool{}
 	for _, k := range config.Keys() {
-		if k.Setting.Type == setting.Secret {
-			names[k.Name[strings.LastIndexByte(k.Name, '.')+1:]] = true
-		}
+		secret[k.Name] = k.Setting.Type == setting.Secret || strings.HasSuffix(k.Name, "password")
 	}
-	return names
+	return secret
 })
 
-// withoutSecrets returns a decoded JSON value without what is secret in it: what a key says to be so, texts that look
-// so, and users and queries of URLs. The keys of objects count, too.
-func withoutSecrets(v any) any {
+// withoutSecrets returns a decoded JSON value of a configuration without what is secret in it: what a key says to be
+// so, texts that look so, and users and queries of URLs. The keys of objects count, too. name is the full name of the
+// key with that value.
+func withoutSecrets(v any, name string) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
@@ -54,17 +51,21 @@ func withoutSecrets(v any) any {
 				hidden++
 				shown = fmt.Sprintf("%s #%d", leftOut, hidden)
 			}
-			if isSecretName(key) {
+			below := strings.TrimPrefix(name+"."+key, ".")
+			if key == "_rules_" { // each has the keys of the whole
+				below = ""
+			}
+			if isSecretName(below) {
 				out[shown] = leftOut
 			} else {
-				out[shown] = withoutSecrets(v[key])
+				out[shown] = withoutSecrets(v[key], below)
 			}
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, item := range v {
-			out[i] = withoutSecrets(item)
+			out[i] = withoutSecrets(item, name)
 		}
 		return out
 	case string:
@@ -73,8 +74,11 @@ func withoutSecrets(v any) any {
 	return v
 }
 
-func isSecretName(key string) bool {
-	return documented()[key] || secretNames.MatchString(key) && !plainNames.MatchString(key)
+func isSecretName(name string) bool {
+	if secret, known := documented()[name]; known {
+		return secret
+	}
+	return secretNames.MatchString(name[strings.LastIndexByte(name, '.')+1:])
 }
 
 // plainText returns a text without what is secret in it.

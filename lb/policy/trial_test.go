@@ -40,9 +40,12 @@ func TestTrialsChangeNothing(t *testing.T) {
 		random, now := rand.New(rand.NewPCG(1, 2)), time.Hour
 		for i := range 500 {
 			now += time.Duration(random.IntN(2000)) * time.Millisecond
+			if i%20 == 0 {
+				now += time.Minute // nothing of the last term counts
+			}
 			r := lb.Request{
 				PromptTokens: random.Int64N(5000), OutputTokens: 100, Random: random.Uint64(),
-				Session: random.Uint64N(9), Blocks: storetest.Blocks(random.Uint64N(3), random.Uint64N(3)),
+				Session: random.Uint64N(9), Blocks: storetest.Blocks(0, random.Uint64N(3)),
 				PromptBytes: 1000, Idle: random.IntN(9) == 0,
 			}
 			want, _ := policies[0].Plan(now, &r, v)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -83,6 +84,7 @@ func randomRequest(random *rand.Rand) streamtest.Request {
 	body := fmt.Sprintf(`{"model":"m","user":"%s","messages":[{"role":"system","content":"%s"},`+
 		`{"role":"user","content":"%d"}]}`, user, text, random.IntN(5))
 	r := streamtest.Request{Headers: [][2]string{
+		{"x-request-id", fmt.Sprint("r", random.IntN(50))},
 		{"x-session", user},
 		{"x-tenant", fmt.Sprint("t", random.IntN(5))},
 		{"x-class", []string{"interactive", "batch"}[random.IntN(2)]},
@@ -116,11 +118,14 @@ func TestExplainedIsDecided(t *testing.T) {
 			for i := range 300 {
 				r, worker := randomRequest(random), random.IntN(2)
 				values, cells, at := maps.Clone(d.metrics.values), maps.Clone(d.kv.Cells), d.now
-				decisions := d.metrics.decisions()
+				decisions, learned := d.metrics.decisions(), d.learned()
 				d.rand = rand.New(rand.NewPCG(uint64(i), 5))
 				e := d.explain(worker, r)
 				if counted := d.metrics.decisions(); !maps.Equal(decisions, counted) {
 					t.Fatalf("request %d: a trial is counted: %v, %v before", i, counted, decisions)
+				}
+				if now := d.learned(); now != learned {
+					t.Fatalf("request %d: a trial has taught\n%s\nafter\n%s", i, now, learned)
 				}
 				if at == d.now { // else ticks have changed both
 					if !maps.Equal(values, d.metrics.values) || !maps.Equal(cells, d.kv.Cells) {
@@ -156,11 +161,33 @@ func TestExplainedIsDecided(t *testing.T) {
 	}
 }
 
+// learned shows what VMs have learned of requests.
+func (d *fakeDriver) learned() (text string) {
+	for _, w := range d.workers {
+		for _, name := range order.Keys(w.vm.Clusters) {
+			cl := w.vm.Clusters[name]
+			text += fmt.Sprintf("%s: %v %v\n", name, cl.Samples, cl.Retries)
+		}
+		models := 0
+		for _, first := range w.vm.Prompts.Firsts {
+			models++
+			text += fmt.Sprintf("%v\n", *first) // of the only model
+		}
+		if models > 1 {
+			d.t.Error("prompts of several models are known")
+		}
+	}
+	return text
+}
+
 // compareExplained fails the test unless an explanation is what has come of the request. It returns 1 for one that
 // waits.
 func compareExplained(t *testing.T, e *state.Explanation, c *fakeStream) int {
 	t.Helper()
 	pl := c.core.first
+	if pl.reason == lb.ReasonRetryBudgetExceeded {
+		return 0 // trials are no retries
+	}
 	for i := range e.Decisions {
 		d := &e.Decisions[i]
 		if d.Waits {

@@ -65,6 +65,15 @@ func (f Firsts) Of(now time.Duration, id ModelID) *FirstTexts {
 	return t
 }
 
+// Try returns a copy of what is known of a model, for a request that teaches nothing.
+func (f Firsts) Try(id ModelID) *FirstTexts {
+	if t := f[id]; t != nil {
+		tried := *t
+		return &tried
+	}
+	return &FirstTexts{}
+}
+
 func (f Firsts) drop() {
 	var oldest ModelID
 	var at time.Duration

@@ -51,7 +51,13 @@ func (u *Prompt) chainPrompt(b *Content) {
 		tenant = of.Traits.Header(of.Config.Prefix.TenantHeader)
 	}
 	now, key := of.env.Clock(), u.Work.Model
-	first := of.prompts.Firsts.Of(now, learned.ModelID{Cluster: of.Scope, Model: key.Model})
+	model := learned.ModelID{Cluster: of.Scope, Model: key.Model}
+	var first *learned.FirstTexts
+	if of.Trial {
+		first = of.prompts.Firsts.Try(model)
+	} else {
+		first = of.prompts.Firsts.Of(now, model)
+	}
 	var mediaBytes []int
 	var bytesPerToken float64
 	if b.info.Media {
@@ -61,7 +67,7 @@ func (u *Prompt) chainPrompt(b *Content) {
 	skipped := first.Skipped(now)
 	chainer.Expect(skipped, mediaBytes)
 	blocks, length := chainer.Chain(b.Text, &b.parts, of.Scope, of.Gateway.Route(), tenant)
-	changed := !of.Trial && first.Observe(chainer.First())
+	changed := first.Observe(chainer.First())
 	if n, bytes, sizes := chainer.Media(); n > 0 && bytesPerToken > 0 {
 		u.Work.media = learned.Media{Count: n, Tokens: float64(bytes) / bytesPerToken, Sizes: slices.Clone(sizes)}
 	}

@@ -35,25 +35,31 @@ type redisOptions struct {
 // Help explains the arguments, for the long description of a command.
 const Help = `A gateway is named by the address of its administration, such as http://127.0.0.1:15000 behind kubectl
 port-forward, or by a Unix socket such as admin.sock. Where lb_config.inspect is switched on, --inspect names the
-plugin's own API, which knows more. Several gateways, with names and regions, are best listed in a file:
+plugin's own API, which knows more. Several gateways, with names and regions, are best listed in a file, with the Redis
+that a snapshot reads:
 
   gateways:
   - {name: eu-1, region: eu, admin: "http://10.0.0.1:15000", inspect: "http://10.0.0.1:8080/warmgate/inspect",
      token_file: eu.token}
   redis: {url: "rediss://user@10.0.0.9:6379/0", password_file: redis.password}`
 
-// Add adds the flags to a command.
+// Add adds the flags that name gateways to a command.
 func (f *Flags) Add(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringArrayVar(&f.gateways, "gateway", nil, "`[NAME=]ADDRESS` of a gateway's administration")
 	flags.StringArrayVar(&f.inspects, "inspect", nil,
 		"`[NAME=]URL` of the plugin's API at a gateway; the path is /warmgate/inspect if there is none")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token of that API")
+	flags.StringVar(&f.config, "config", "", "YAML `file` that lists gateways and Redis, as above")
+}
+
+// AddRedis adds the flags that name the Redis that gateways share.
+func (f *Flags) AddRedis(command *cobra.Command) {
+	flags := command.Flags()
 	flags.StringVar(&f.redis.URL, "redis", "",
 		"`URL` of the Redis that gateways share: redis://user@host:6379/0, rediss:// with TLS, unix:/path")
 	flags.StringVar(&f.redis.PasswordFile, "redis-password-file", "", "`file` with the password of Redis")
 	flags.StringVar(&f.redis.CAFile, "redis-ca", "", "`file` with the certificates that the Redis is verified by")
-	flags.StringVar(&f.config, "config", "", "YAML `file` that lists gateways and Redis, as above")
 }
 
 // Sources returns the gateways that the arguments, the flags and the file name, and Redis, nil for none.
@@ -87,10 +93,14 @@ func (f *Flags) Sources(args []string) ([]snapshot.Source, *snapshot.RedisSource
 	if err != nil {
 		return nil, nil, err
 	}
+	used := token == ""
 	for i := range all.sources {
 		if s := &all.sources[i]; s.Inspect != "" {
-			s.Token = cmp.Or(s.Token, token)
+			s.Token, used = cmp.Or(s.Token, token), true
 		}
+	}
+	if !used {
+		return nil, nil, errors.New("there is a token and no URL of the plugin's API: want --inspect")
 	}
 	shared, err := redis.source()
 	return all.sources, shared, err
@@ -165,8 +175,9 @@ func adminAddress(written string) (addr, name string, err error) {
 	if path = strings.TrimPrefix(path, "//"); isSocket && path != "" {
 		return "unix:" + path, path, nil
 	}
-	if info, err := os.Stat(written); err == nil && info.Mode()&os.ModeSocket != 0 {
-		return "unix:" + written, written, nil
+	info, err := os.Stat(written)
+	if err == nil && info.Mode()&os.ModeSocket != 0 || strings.HasSuffix(written, ".sock") {
+		return "unix:" + written, written, nil // else one that is not there would be asked for as a host
 	}
 	return webAddress(written)
 }

@@ -22,6 +22,7 @@ func sources(t *testing.T, line string) ([]snapshot.Source, *snapshot.RedisSourc
 	)
 	command := &cobra.Command{Run: func(_ *cobra.Command, named []string) { args = named }}
 	f.Add(command)
+	f.AddRedis(command)
 	command.SetArgs(strings.Fields(line))
 	if err := command.Execute(); err != nil {
 		t.Fatal(err)
@@ -55,7 +56,7 @@ redis: {url: "redis://10.0.0.9/3", password_file: own}
 // TestSources reads how gateways are named.
 func TestSources(t *testing.T) {
 	files(t)
-	listener, err := net.Listen("unix", "admin.sock")
+	listener, err := net.Listen("unix", "admin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ func TestSources(t *testing.T) {
 	type list = []snapshot.Source
 	for line, want := range map[string]list{
 		"127.0.0.1:9901": {{Name: "127.0.0.1:9901", Admin: "http://127.0.0.1:9901"}},
-		"admin.sock":     {{Name: "admin.sock", Admin: "unix:admin.sock"}},
+		"admin":          {{Name: "admin", Admin: "unix:admin"}},
+		"gone/a.sock":    {{Name: "gone/a.sock", Admin: "unix:gone/a.sock"}},
 		"unix:/a/b.sock": {{Name: "/a/b.sock", Admin: "unix:/a/b.sock"}},
 		"--gateway eu=https://u:p@a/x --gateway us=b:1": {
 			{Name: "eu", Admin: "https://u:p@a/x"}, {Name: "us", Admin: "http://b:1"},
@@ -71,7 +73,6 @@ func TestSources(t *testing.T) {
 		"a:1 --inspect http://a --token-file token": {
 			{Name: "a:1", Admin: "http://a:1", Inspect: "http://a/warmgate/inspect", Token: "secret-of-all"},
 		},
-		"a:1 --token-file token": {{Name: "a:1", Admin: "http://a:1"}},
 		"a:1 --gateway b=b:1 --inspect b=http://b/y --inspect c=c:2/": {
 			{Name: "a:1", Admin: "http://a:1"},
 			{Name: "b", Admin: "http://b:1", Inspect: "http://b/y"},
@@ -130,6 +131,7 @@ func TestMistakes(t *testing.T) {
 		"a:1 --inspect b=ftp://x":    "not valid",
 		"a:1 b:1 --inspect http://c": "of which gateway is it",
 		"--inspect a=http://a --inspect a=http://b":          "has two URLs",
+		"a:1 --token-file token":                             "want --inspect",
 		"a:1 --token-file empty":                             "want one line",
 		"a:1 --token-file two":                               "want one line",
 		"a:1 --token-file nowhere":                           "no such file",

@@ -157,6 +157,7 @@ func (m *Model) screen() string {
 		out = append(out, "")
 	}
 	out = append(out, m.style.paint("q quit  ? help  g gateways  p pause  a f r w k h sort", dim))
+	out = out[:min(len(out), m.height)]
 	for i := range out {
 		out[i] = ansi.Truncate(out[i], m.width, "")
 	}

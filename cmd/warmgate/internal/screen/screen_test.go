@@ -126,6 +126,9 @@ func TestKeys(t *testing.T) {
 	if got := after(t, s, 80, 24, f, "right", "right", later); !strings.Contains(got, "eu-1 (eu)") {
 		t.Error("a gateway that has left is shown: " + got)
 	}
+	for height := range 4 {
+		after(t, s, 80, height+1, f) // which looks at its lines
+	}
 	if after(t, s, 80, 24, f, "left") != after(t, s, 80, 24, f, "right", "right") {
 		t.Error("gateways do not come in a circle")
 	}

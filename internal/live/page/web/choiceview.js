@@ -135,6 +135,9 @@ function leadOf({ say, number }, decision, { winner, margin, rival }) {
   if (margin === null) {
     return say("noLead");
   }
+  if (margin === 0) {
+    return say("tied", { addr: winner.addr, rival });
+  }
   const cost = number(winner.cost + margin, 3);
   return margin < 0
     ? say("wonThough", { addr: winner.addr, rival, n: number(-margin, 3) })
