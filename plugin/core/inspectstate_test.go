@@ -97,3 +97,15 @@ func TestClustersAreShown(t *testing.T) {
 		t.Errorf("%+v is shown", c)
 	}
 }
+
+// A worker that has had no request for long shows the endpoints as they are by now.
+func TestAnIdleWorkerShowsWhatOthersKnow(t *testing.T) {
+	d := startFake(t, 2, 2, inspectConfig)
+	d.client(0, streamtest.Request{}).Finish()
+	d.SetEndpoints(make([]streamtest.Endpoint, 3))
+	d.advance(time.Second)
+	d.client(1, streamtest.Request{}).Finish()
+	if c := d.inspect(0, "").Clusters[0]; len(c.Endpoints) != 3 || c.Endpoints[0].Addr != d.Addr(0) {
+		t.Errorf("%+v is shown", c.Endpoints)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // Inspector is the part of a VM that shows what the gateway knows.
@@ -24,6 +25,7 @@ type Inspector struct {
 	core      Core
 	clusters  clusters.Known
 	stores    *stores.Stores
+	views     *views.Views
 	regions   *regions.Regions
 	wakeAt    func(now, at time.Duration)
 	version   string
@@ -61,11 +63,11 @@ const (
 
 // New returns the inspector of a VM of that version. wakeAt has a tick come soon after a time.
 func New(
-	e *host.Env, core Core, known clusters.Known, s *stores.Stores, r *regions.Regions,
+	e *host.Env, core Core, known clusters.Known, s *stores.Stores, v *views.Views, r *regions.Regions,
 	wakeAt func(now, at time.Duration), version string,
 ) *Inspector {
 	in := &Inspector{
-		Env: e, core: core, clusters: known, stores: s, regions: r, wakeAt: wakeAt, version: version,
+		Env: e, core: core, clusters: known, stores: s, views: v, regions: r, wakeAt: wakeAt, version: version,
 		watch: watch{kv: e.GW.KV(), owner: s.Owner, slot: -1},
 	}
 	in.Decisions = &Decisions{env: e, watch: &in.watch}

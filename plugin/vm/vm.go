@@ -56,7 +56,7 @@ func New(gw host.Gateway, kind config.Host) *VM {
 	v.Lists = v.Scraping.NewLists()
 	v.Regions = regions.New(e, v.configs.allRegions, v.Clusters, v.Stores, v.Views, v.Scraping, v.WakeAt)
 	v.API = admission.New(e, v, v.WakeAt, views.BudgetScope)
-	v.Inspector = inspect.New(e, v, v.Clusters, v.Stores, v.Regions, v.WakeAt, version)
+	v.Inspector = inspect.New(e, v, v.Clusters, v.Stores, v.Views, v.Regions, v.WakeAt, version)
 	v.gauges = gauges.New(e, v.configs.allParts, v.Clusters, v.Stores)
 	return v
 }
