@@ -51,7 +51,8 @@ const planted = `{"lb_policy": "prefix_cache", "lb_config": {"api": {"path": "/x
 	"inspect": {"token": "Canary", "key": "Canary"}, "max_inflight": 9, "session": {"key": "x-user"}, "bytes_per_token": 3,
 	"headers": {"Authorization": "Canary", "x-a": "Bearer Canary", "x-b": ["Basic Canary=="]},
 	"unknown": {"clientSecret": {"value": "Canary"}, "apikey": 17, "a": "sk-Canary0123456789", "b": "x?token=Canary",
-		"c": "https://me:Canary@host/path?key=Canary#Canary", "d": "postgres://u:Canary@[bad", "n": 1e400,
+		"c": "https://me:Canary@host/path?key=Canary#Canary", "d": "postgres://u:Canary@[bad",
+		"g": "see /a or postgres://u:Canary@h/b", "n": 1e400,
 		"sk-Canary0123456789": 1, "e": "Canary0123456789abcdefgh", "f": "-----BEGIN RSA PRIVATE KEY----- Canary"}},
 	"_rules_": [{"lb_config": {"password": "Canary", "session": {"key": "y-user"}}, "token": ["Canary"]}]}`
 
