@@ -1,5 +1,5 @@
 // Command demo shows Warmgate beside its rivals, on this machine alone: three gateways, each a real Envoy with two
-// workers in front of six simulated vLLM servers of its own, get the same requests at the same times. It plays three
+// workers in front of twelve simulated vLLM servers of its own, get the same requests at the same times. It plays three
 // acts: chats on unequal servers, conversations, and more than the servers can answer. Between them new policies are
 // pushed while requests go on.
 //
