@@ -143,6 +143,7 @@ function draw(empty = false) {
   const note = document.getElementById("note");
   visible(note, Boolean(app.frame.note));
   put(note, app.frame.note);
+  note.classList.toggle("lines", Boolean(app.frame.note?.includes("\n")));
   const gateways = app.frame.gateways ?? [];
   const moving = !stillness.matches;
   visible(document.getElementById("key"), moving);

@@ -205,7 +205,10 @@ function newChanges(app) {
   const views = new Map();
   function newChange() {
     const line = el("li");
-    const update = (item) => put(line, `${time(item.at * 1000)}  ${item.note ?? say("policyIs", item)}`);
+    const update = (item) => {
+      const [text] = (item.note ?? say("policyIs", item)).split("\n"); // a heading says enough
+      put(line, `${time(item.at * 1000)}  ${text}`);
+    };
     return { element: line, update };
   }
   return {
