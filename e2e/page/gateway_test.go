@@ -3,6 +3,7 @@ package page
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"os"
@@ -184,17 +185,14 @@ func TestGateway(t *testing.T) {
 
 // checkDecision sends one more request, and compares what the page says of its decision.
 func (s *site) checkDecision(t *testing.T, b browser) {
-	before := map[string]int{}
-	for addr, n := range s.served {
-		before[addr] = n
-	}
+	before := s.servedNow()
 	s.say(t, "the-last", 0)
 	b.until(t, `(() => {
 	  document.querySelector(".choices button")?.click();
 	  return document.querySelector(".detail").textContent.includes("the-last");
 	})()`)
 	var server string
-	for addr, n := range s.served {
+	for addr, n := range s.servedNow() {
 		if n != before[addr] {
 			server = addr
 		}
@@ -226,6 +224,13 @@ func (s *site) checkDecision(t *testing.T, b browser) {
 		}
 		cheapest = terms[4]
 	}
+}
+
+// servedNow returns how many requests each server has had.
+func (s *site) servedNow() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.served)
 }
 
 func sum(of map[string]int) (n int) {

@@ -242,7 +242,7 @@ func TestDecision(t *testing.T) {
 		}
 		want := []string{
 			name, number(c.Base, 3), number(c.Load, 3), number(c.Over, 3), number(c.Credit, 3), number(c.Cost, 3),
-			number(c.Matched, 0), number(float64(c.Requests), 0),
+			number(100*c.Matched, 0) + "%", number(float64(c.Requests), 0),
 		}
 		if !reflect.DeepEqual(costs[i], want) {
 			t.Errorf("candidate %d is %q, want %q", i, costs[i], want)

@@ -167,7 +167,7 @@ function factsOf({ say, number, ms }, decision) {
 }
 
 // costTable returns the candidates with their costs, term by term.
-function costTable({ say, number }, rows) {
+function costTable({ say, number, percent }, rows) {
   const terms = [["base", ""], ["load", "+"], ["over", "+"], ["credit", "−"]];
   const plain = ["matched", "inFlight"];
   const heads = [say("addr"), ...terms.map(([key, sign]) => `${sign} ${say(key)}`.trim()), `= ${say("cost")}`,
@@ -178,7 +178,7 @@ function costTable({ say, number }, rows) {
     return el("tr", { class: row.chosen ? "chosen" : row.full ? "full" : "" },
       el("th", { scope: "row" }, name.filter(Boolean).join(" ")),
       ...numbers.map((value) => el("td", { class: "number" }, number(value, 3))),
-      el("td", { class: "number" }, number(row.matched)), el("td", { class: "number" }, number(row.requests)));
+      el("td", { class: "number" }, percent(row.matched)), el("td", { class: "number" }, number(row.requests)));
   });
   return el("table", { class: "costs" },
     el("thead", {}, el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)))),

@@ -50,7 +50,7 @@ function build() {
   if (app.record) {
     startPlayer();
   } else {
-    draw();
+    draw(true);
   }
 }
 
@@ -136,10 +136,10 @@ function speak(text) {
   put(document.getElementById("spoken"), text);
 }
 
-// draw shows the latest frame.
-function draw() {
+// draw shows the latest frame. While the page is paused it does so only on a page that is empty.
+function draw(empty = false) {
   showState();
-  if (!app.frame || app.paused) {
+  if (!app.frame || app.paused && !empty) {
     return;
   }
   const note = document.getElementById("note");
@@ -233,6 +233,6 @@ function start() {
   });
 }
 
-stillness.addEventListener("change", draw);
+stillness.addEventListener("change", () => draw());
 darkness.addEventListener("change", () => app.views.plots.restyle());
 start();

@@ -89,7 +89,8 @@ function newPlot(app, plot) {
   function update(drawn, changes) {
     latest = drawn;
     marks = changes;
-    visible(element, !plot.rare || drawn.all.some((line) => plot.lines.some((part) => line.values[part.of].some(Boolean))));
+    const isThere = (line) => plot.lines.some((part) => line.values[part.of].some(Boolean));
+    visible(element, !plot.rare || drawn.all.some(isThere));
     const next = JSON.stringify(drawn.all.map((line) => line.gateway));
     if (next !== shape || !chart) {
       shape = next;
