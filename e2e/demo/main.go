@@ -216,7 +216,7 @@ func (d *demo) sumUp(ctx context.Context) {
 	note := "What users got:"
 	d.screen.line("\nWhat users got:")
 	for _, p := range d.played {
-		note += "\n" + p.summary()
+		note += "\n- " + p.summary()
 		d.screen.line("- %s", p.summary())
 	}
 	d.playing.Store(&playing{note: note})

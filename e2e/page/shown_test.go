@@ -176,8 +176,8 @@ func TestChanges(t *testing.T) {
 	// Behind the time that each begins with.
 	got := eval[[]string](t, b, `[...document.querySelectorAll(".changes li")].map((e) => e.textContent.split("  ")[1])`)
 	want := []string{
-		frames[30].Note, "round_robin: ring_hash", "least_request: ring_hash", "Warmgate: prefix_cache",
 		frames[60].Note, "round_robin: round_robin", "least_request: least_request",
+		frames[30].Note, "round_robin: ring_hash", "least_request: ring_hash", "Warmgate: prefix_cache",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("changes are %q", got)

@@ -10,7 +10,7 @@ const PLOTS = [
   { key: "requestsPlot", lines: [{ of: "requests", name: "" }], show: "perS" },
   {
     key: "cached", lines: [{ of: "expected", name: "cachedExpected", dash: true },
-      { of: "reported", name: "cachedReported" }], show: "share",
+      { of: "reported", name: "cachedReported" }], show: "share", rare: true,
   },
   { key: "refusedPlot", lines: [{ of: "refused", name: "" }], show: "perS", rare: true },
 ];
@@ -215,7 +215,8 @@ function newChanges(app) {
     element,
     update(marks) {
       visible(element, marks.length > 0);
-      each(list, views, marks, (item) => JSON.stringify(item), newChange);
+      const newest = [...marks].sort((a, b) => b.at - a.at); // in view, however many there are
+      each(list, views, newest, (item) => JSON.stringify(item), newChange);
     },
   };
 }
