@@ -15,9 +15,9 @@ import (
 type trial struct {
 	host.GatewayStream
 	of     *Stream
-	path   string // that it is tried for
+	path   string                     // that it is tried for
 	answer func(e *state.Explanation) // nil: the plugin has failed
-	done   bool // it is answered, or its client has left
+	done   bool                       // it is answered, or its client has left
 }
 
 // Explain makes the request a trial, as one to the path, before its headers came. answer is called once, in the
