@@ -17,6 +17,7 @@ func inspected(config string) string {
 // The queue is shown by class, and caps of the endpoints, whichever worker has the requests.
 func TestTheQueueIsShown(t *testing.T) {
 	d, busy := startQueue(t, 2, 2, inspected(queueConfig(twoClasses)))
+	d.inspect(0, "") // from now on somebody watches
 	waits := []*fakeStream{
 		d.client(0, inClass("batch")), d.client(1, inClass("batch")), d.client(0, inClass("interactive")),
 	}
@@ -93,5 +94,20 @@ func TestClustersAreShown(t *testing.T) {
 	c := d.inspect(1, "").Clusters[0]
 	if c.Policy != "token_budget" || len(c.Endpoints) != 3 || c.Endpoints[0].Addr != "a" {
 		t.Errorf("%+v is shown", c)
+	}
+}
+
+// A call that waits is answered although the gateway is to show nothing any more.
+func TestCallsOfBeforeAreAnswered(t *testing.T) {
+	d := startFake(t, 1, 1, inspectConfig)
+	call := d.client(0, streamtest.Request{
+		Path: inspectPath + "/state", Headers: authorization("Bearer " + apiToken),
+	})
+	if !call.Held() || !d.configure(requestsConfig) {
+		t.Fatal("the call is answered at once, or the configuration refused")
+	}
+	d.advance(time.Second)
+	if r := call.Result(); r.Status != 200 {
+		t.Errorf("answered %d %s", r.Status, r.Body)
 	}
 }

@@ -118,6 +118,12 @@ func TestDecisionsOfAllVMs(t *testing.T) {
 	if got, _, _ := shownBy(t, vms[1], 0); got != "" {
 		t.Errorf("who watches later sees %q", got)
 	}
+	decide(vms[0], "d")
+	vms[0].Decisions.End(first, func(d *state.Decision) { d.Ended = true }) // which nobody sees any more
+	tick(g, vms)
+	if got, ended, _ := shownBy(t, vms[1], 0); got != "d" || ended != 0 {
+		t.Errorf("who watches later sees %q, %d ended", got, ended)
+	}
 }
 
 // A busy VM keeps a few decisions of each tick, and counts those that nobody has seen.
@@ -196,5 +202,19 @@ func TestNobodyWatching(t *testing.T) {
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Where an answer has failed, a later call begins it again: for all that wait.
+func TestFailedAnswersAreBegunAgain(t *testing.T) {
+	g, vms := newVMs(t, 1)
+	in, answered := vms[0], 0
+	count := func() { answered++ }
+	in.waiting, in.begunAt = []func(){count}, g.now
+	if in.await(g.now+patience-1, false, count); answered != 0 {
+		t.Error("an answer that may still come is begun again")
+	}
+	if in.await(g.now+patience, false, count); answered != 3 {
+		t.Errorf("%d of three calls are answered", answered)
 	}
 }
