@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/inspect"
 	"github.com/warmgate/warmgate/plugin/placement"
 )
@@ -42,6 +43,7 @@ func (s *showing) decided(reason lb.Reason, region string) {
 		d.Reason, d.Region = reason.String(), region
 		return d
 	})
+	s.of.Trial = memstore.Trial{} // is not kept for as long as the request runs
 }
 
 // end shows what has come of the choice, if it was shown.
