@@ -58,8 +58,8 @@ func (o *Object) Rounded(name string, value float64) {
 	o.Float(name, math.Round(value*100)/100)
 }
 
-// Float adds a number, one that is infinite as the greatest that there is, and one that is none as 0. It has an exponent
-// only where encoding/json writes one: readers that want a whole number refuse 1e+06.
+// Float adds a number, one that is infinite as the greatest that there is, and one that is none as 0. It has an
+// exponent only where encoding/json writes one: readers that want a whole number refuse 1e+06.
 func (o *Object) Float(name string, value float64) {
 	if value != value {
 		value = 0

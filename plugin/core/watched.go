@@ -5,7 +5,6 @@ import (
 
 	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/inspect"
 	"github.com/warmgate/warmgate/plugin/placement"
 )
@@ -43,7 +42,7 @@ func (s *showing) decided(reason lb.Reason, region string) {
 		d.Reason, d.Region = reason.String(), region
 		return d
 	})
-	s.of.Trial = memstore.Trial{} // is not kept for as long as the request runs
+	s.of.Forget()
 }
 
 // end shows what has come of the choice, if it was shown.

@@ -19,6 +19,9 @@ type Foresight struct {
 	Trial memstore.Trial
 }
 
+// Forget frees what was found out about each candidate, which need not be kept for as long as the request runs.
+func (f *Foresight) Forget() { f.Trial = memstore.Trial{} }
+
 // Foresee finds out what would become of a trial that is planned.
 func (f *Foresight) Foresee(now time.Duration) Result {
 	pl := f.Of
