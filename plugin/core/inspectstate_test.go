@@ -111,3 +111,17 @@ func TestCallsOfBeforeAreAnswered(t *testing.T) {
 		t.Errorf("answered %d %s", r.Status, r.Body)
 	}
 }
+
+// A worker that has had no request for a while shows the endpoints that others know by now.
+func TestIdleWorkersShowNewEndpoints(t *testing.T) {
+	d := startFake(t, 2, 2, inspectConfig)
+	d.client(0, streamtest.Request{}).Finish()
+	d.SetEndpoints(make([]streamtest.Endpoint, 3))
+	d.advance(2 * time.Second)
+	d.client(1, streamtest.Request{}).Finish()
+	for worker := range 2 {
+		if n := len(d.inspect(worker, "").Clusters[0].Endpoints); n != 3 {
+			t.Errorf("worker %d shows %d of 3 endpoints", worker, n)
+		}
+	}
+}

@@ -127,23 +127,22 @@ func readFacts(told []byte, parts []*config.Config) (list []facts) {
 	return list
 }
 
-// allFacts returns what the VMs know of each cluster, by name: of one that this VM does not know, what the one knows
-// that has used it last.
+// allFacts returns what the VMs know of each cluster, by name: what the one knows that has used it last.
 func (in *Inspector) allFacts(now time.Duration) (list []facts, leftOut int) {
 	all := map[string]facts{}
-	in.watch.each(now, process.KeyClusters, func(mine bool, told []byte) {
-		if mine {
-			return
-		}
-		for _, f := range readFacts(told, in.core.Parts()) {
+	add := func(list []facts) {
+		for _, f := range list {
 			if f.usedAt >= all[f.name].usedAt {
 				all[f.name] = f
 			}
 		}
-	})
-	for _, f := range in.ownFacts(now) {
-		all[f.name] = f
 	}
+	in.watch.each(now, process.KeyClusters, func(mine bool, told []byte) {
+		if !mine {
+			add(readFacts(told, in.core.Parts()))
+		}
+	})
+	add(in.ownFacts(now))
 	for _, name := range order.Keys(all) {
 		if len(list) == maxClusters {
 			return list, len(all) - maxClusters
