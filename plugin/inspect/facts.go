@@ -32,19 +32,24 @@ type facts struct {
 	name      string
 }
 
-// ownFacts returns what this VM knows.
+// ownFacts returns what this VM knows. Clusters behind those that can be shown are only counted.
 func (in *Inspector) ownFacts(now time.Duration) []facts {
 	var list []facts
 	for _, name := range order.Keys(in.clusters) {
-		if cl := in.clusters[name]; cl.Latest != nil {
-			list = append(list, factsOf(now, cl))
+		cl := in.clusters[name]
+		if cl.Latest == nil {
+			continue
 		}
+		f := facts{name: cl.Name, config: cl.Latest, usedAt: cl.UsedAt}
+		if len(list) < maxClusters {
+			f.addEndpoints(now, cl)
+		}
+		list = append(list, f)
 	}
 	return list
 }
 
-func factsOf(now time.Duration, cl *clusters.Cluster) facts {
-	f := facts{name: cl.Name, config: cl.Latest, usedAt: cl.UsedAt}
+func (f *facts) addEndpoints(now time.Duration, cl *clusters.Cluster) {
 	shown := map[string]bool{}
 	for _, id := range order.Keys(cl.Views) {
 		view := cl.Views[id]
@@ -61,7 +66,6 @@ func factsOf(now time.Duration, cl *clusters.Cluster) facts {
 			}
 		}
 	}
-	return f
 }
 
 // endpointOf returns what is known of an endpoint; usable are those of its list that may get a request.
