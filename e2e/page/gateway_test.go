@@ -82,15 +82,11 @@ func (s *site) say(t *testing.T, model string, number int, headers ...string) {
 func (s *site) warmgateUI(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	program, token := filepath.Join(dir, "warmgate"), filepath.Join(dir, "token")
+	token := filepath.Join(dir, "token")
 	if err := os.WriteFile(token, []byte(secret), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "./cmd/warmgate")
-	build.Dir = harness.PathT(t, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := harness.ProgramT(t, dir)
 	command := exec.CommandContext(t.Context(), program, "ui", "--listen", "127.0.0.1:0", "--token-file", token,
 		"--inspect", s.gateway.URL(), filepath.Join(s.gateway.Dir(), "admin.sock"))
 	command.Stderr = harness.LogWriter(t)
