@@ -133,8 +133,8 @@ func TestExplainRefuses(t *testing.T) {
 		"-c prefix.yaml --state gateway.json --gateway x":               "has no gateway",
 		"-c prefix.yaml --state gateway.json --gateway one":             "--cluster: llm, a, b",
 		"-c prefix.yaml --state gateway.json --gateway one --cluster x": "no such cluster",
-		"--live 127.0.0.1:1":                                            "want a URL like",
-		"--live http://127.0.0.1:1/x":                                   "connection refused",
+		"--live 127.0.0.1:1":          "want a URL like",
+		"--live http://127.0.0.1:1/x": "connection refused",
 	} {
 		status, out, errs := play(askedRequests["chat"], strings.Fields("explain "+args)...)
 		if status != statusFault || out != "" || !strings.Contains(errs, want) {
