@@ -92,9 +92,7 @@ func (x *explaining) run(command *cobra.Command) error {
 	}
 	out := command.OutOrStdout()
 	if x.output == "json" {
-		to := json.NewEncoder(out)
-		to.SetIndent("", "  ")
-		return to.Encode(e)
+		return printJSON(out, e)
 	}
 	return explanation.Print(out, e)
 }
@@ -122,11 +120,11 @@ func (x *explaining) askLive(r *explanation.Request) (*state.Explanation, error)
 	defer answer.Body.Close()
 	text, err := explanation.Answer(answer.StatusCode, answer.Body)
 	if err != nil {
-		return nil, fmt.Errorf("--live %s: %w", x.live, err)
+		return nil, fmt.Errorf("--live: %w", err)
 	}
 	e := new(state.Explanation)
 	if err := json.Unmarshal(text, e); err != nil || e.Format != state.Format {
-		return nil, fmt.Errorf("--live %s: the answer is none that this version of warmgate understands", x.live)
+		return nil, errors.New("--live: the answer is none that this version of warmgate understands")
 	}
 	return e, nil
 }

@@ -163,11 +163,12 @@ func TestExplainLive(t *testing.T) {
 	}))
 	defer gateway.Close()
 	files(t, map[string]string{"token": "0123456789abcdef\n"})
-	ask := func() (int, string, string) {
-		return play(askedRequests["respond"], "explain", "--live", gateway.URL+"/inspect", "--token-file", "token")
+	ask := func(more ...string) (int, string, string) {
+		args := []string{"explain", "--live", gateway.URL + "/inspect", "--token-file", "token"}
+		return play(askedRequests["respond"], append(args, more...)...)
 	}
 	e := state.Explanation{Format: state.Format, Decisions: []state.Decision{{
-		Policy: "prefix_cache", Cluster: "llm", Reason: "no_endpoints\x1b[1m",
+		Policy: "prefix_cache", Cluster: "llm", Reason: "no_endpoints\x1b[1m\u009b",
 		Candidates: []state.Candidate{{Addr: "a\x1b[1m"}},
 		Excluded:   []state.Excluded{{Addr: "b\x1b[1m", Why: "\x1b[1m"}},
 	}}}
@@ -180,6 +181,10 @@ func TestExplainLive(t *testing.T) {
 	if code != 0 || !strings.Contains(out, `prefix_cache in llm`) || !strings.Contains(out, `no_endpoints\x1b[1m`) ||
 		strings.Contains(out, "\x1b") {
 		t.Errorf("status %d, %s%s", code, out, errs)
+	}
+	code, out, _ = ask("-o", "json")
+	if code != 0 || !strings.Contains(out, `no_endpoints\u001b[1m\u009b`) || strings.ContainsAny(out, "\x1b\u009b") {
+		t.Errorf("as JSON: status %d, %s", code, out)
 	}
 	if got.URL.Path != "/inspect/explain/v1/responses" || got.Header.Get("X-Session") != "s-17" || got.Host != "llm" ||
 		got.Header.Get("Authorization") != "Bearer 0123456789abcdef" {

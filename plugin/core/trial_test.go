@@ -13,6 +13,7 @@ import (
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/redisclient"
 )
 
 // explain returns what would become of a request.
@@ -246,4 +247,38 @@ func TestExcluded(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("excluded are %v, want %v", got, want)
 	}
+}
+
+// Nothing of a trial goes on while Redis has not answered, though more of its body comes than is read.
+func TestTrialsWaitForRedis(t *testing.T) {
+	d := startRedis(t, redisserver.StartT(t, redisserver.Options{}), 1, 2, "")
+	config := redisConfig(`"max_inspect_bytes":65536,"max_scan_bytes":131072`)
+	if !d.configure(strings.Replace(config, "global_least_request", "prefix_cache", 1)) {
+		t.Fatal("refused")
+	}
+	d.warm()
+	var r streamtest.Request
+	for i := range 40 {
+		r.Frames = append(r.Frames, seededWords(uint64(i), 1500))
+	}
+	r.Frames[0] = `{"model":"m","messages":[{"role":"user","content":"` + r.Frames[0]
+	if x := d.explain(0, r.Filled()).Decisions[0]; x.Endpoint == "" {
+		t.Errorf("explained with %+v", x)
+	}
+	d.drained()
+}
+
+// While Redis does not answer, a trial shows where requests go by this gateway's counts.
+func TestTrialsWithoutRedis(t *testing.T) {
+	d := startRedis(t, redisserver.StartT(t, redisserver.Options{}), 1, 2, "")
+	d.redis.login = &redisclient.ReplyError{Login: "AUTH", Code: "WRONGPASS"}
+	busy := d.client(0, streamtest.Request{})
+	e, next := d.explain(0, streamtest.Request{}.Filled()), d.client(0, streamtest.Request{})
+	if x := e.Decisions[0]; x.Reason != "chosen" || x.Endpoint != d.Addr(next.Upstream()) || len(x.Candidates) != 2 ||
+		next.Upstream() == busy.Upstream() {
+		t.Errorf("explained with %+v, sent to %d", x, next.Upstream())
+	}
+	busy.Finish()
+	next.Finish()
+	d.drained()
 }
