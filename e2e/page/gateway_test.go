@@ -132,7 +132,8 @@ func lanes(t *testing.T, b browser) map[string]int {
 
 // TestGateway compares the page of a real gateway with what the gateway's statistics and the servers behind it know.
 func TestGateway(t *testing.T) {
-	chromium(t) // before a gateway is started in vain
+	t.Parallel() // it waits most of the time
+	chromium(t)  // before a gateway is started in vain
 	s := newSite(t)
 	b := open(t)
 	b.do(t, chromedp.Navigate(s.warmgateUI(t)))

@@ -189,7 +189,13 @@ func (s *Stream) answerTrial(call *apicall.Call) {
 		return
 	}
 	s.answer = nil
-	s.Explain(call.Below(), func(e *state.Explanation) { s.plugin.VM.Inspector.Explain(call, e) })
+	s.Explain(call.Below(), func(e *state.Explanation) {
+		if e == nil {
+			call.Failed()
+			return
+		}
+		s.plugin.VM.Inspector.Explain(call, e)
+	})
 }
 
 // meetProbe has the probe of another region answered, if the request is one, and not a stranger's.

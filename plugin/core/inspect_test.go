@@ -165,3 +165,16 @@ func TestExplainIsAnswered(t *testing.T) {
 	}
 	busy.Finish()
 }
+
+// A call is also answered if the explanation fails, and then, too, nothing of its request goes on.
+func TestFailedExplanationIsAnswered(t *testing.T) {
+	d := startFake(t, 1, 2, inspectConfig)
+	d.fault, d.faultLeft = "Wall", 1 // read for the explanation alone
+	call := d.client(0, streamtest.Request{
+		Path: inspectPath + "/explain/v1/models", Method: "POST", Headers: authorization("Bearer " + apiToken),
+	})
+	if r := call.Result(); r.Status != 500 || call.Routed || d.apiCalls("explain", "panic") != 1 {
+		t.Errorf("answered %d %s, routed %v", r.Status, r.Body, call.Routed)
+	}
+	d.drained()
+}

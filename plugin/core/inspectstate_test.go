@@ -17,9 +17,11 @@ func inspected(config string) string {
 // The queue is shown by class, and caps of the endpoints, whichever worker has the requests.
 func TestTheQueueIsShown(t *testing.T) {
 	d, busy := startQueue(t, 2, 2, inspected(queueConfig(twoClasses)))
+	d.inspect(0, "") // from now on somebody watches
 	waits := []*fakeStream{
 		d.client(0, inClass("batch")), d.client(1, inClass("batch")), d.client(0, inClass("interactive")),
 	}
+	d.advance(100 * time.Millisecond)
 	c := d.inspect(1, "").Clusters[0]
 	if len(c.Classes) != 2 || c.Classes[0] != (state.Class{Name: "interactive", Waiting: 1}) ||
 		c.Classes[1] != (state.Class{Name: "batch", Waiting: 2}) {
@@ -93,5 +95,17 @@ func TestClustersAreShown(t *testing.T) {
 	c := d.inspect(1, "").Clusters[0]
 	if c.Policy != "token_budget" || len(c.Endpoints) != 3 || c.Endpoints[0].Addr != "a" {
 		t.Errorf("%+v is shown", c)
+	}
+}
+
+// A worker that has had no request for long shows the endpoints as they are by now.
+func TestAnIdleWorkerShowsWhatOthersKnow(t *testing.T) {
+	d := startFake(t, 2, 2, inspectConfig)
+	d.client(0, streamtest.Request{}).Finish()
+	d.SetEndpoints(make([]streamtest.Endpoint, 3))
+	d.advance(time.Second)
+	d.client(1, streamtest.Request{}).Finish()
+	if c := d.inspect(0, "").Clusters[0]; len(c.Endpoints) != 3 || c.Endpoints[0].Addr != d.Addr(0) {
+		t.Errorf("%+v is shown", c.Endpoints)
 	}
 }

@@ -15,13 +15,13 @@ import (
 type trial struct {
 	host.GatewayStream
 	of     *Stream
-	path   string // that it is tried for
-	answer func(e *state.Explanation)
-	done   bool // it is answered, or its client has left
+	path   string                     // that it is tried for
+	answer func(e *state.Explanation) // nil: the plugin has failed
+	done   bool                       // it is answered, or its client has left
 }
 
 // Explain makes the request a trial, as one to the path, before its headers came. answer is called once, in the
-// request's context, unless its client leaves before.
+// request's context, unless its client leaves before: with nil if the plugin has failed.
 func (s *Stream) Explain(path string, answer func(e *state.Explanation)) {
 	t := &trial{s.Gateway, s, path, answer, false}
 	s.Gateway, s.Trial, s.Traits, s.settle = t, true, request.Traits{}, t.settle
@@ -87,19 +87,20 @@ func (t *trial) isDecided() bool {
 	return true
 }
 
-// end answers, once.
+// end answers, once. It is called where panics are not caught, or have been.
 func (t *trial) end() {
 	if t.done {
 		return
 	}
-	t.done = true
-	e := t.explanation()
-	for pl := t.of.first; pl != nil; pl = pl.inside {
-		pl.Body.StopReading()
-		pl.Gone()
-	}
-	t.of.answer = t
-	t.answer(e)
+	t.done, t.of.answer = true, t
+	t.of.plugin.VM.Guard("an explanation", func() {
+		e := t.explanation()
+		for pl := t.of.first; pl != nil; pl = pl.inside {
+			pl.Body.StopReading()
+			pl.Gone()
+		}
+		t.answer(e)
+	}, func() { t.answer(nil) })
 }
 
 // explanation returns what would become of the request.

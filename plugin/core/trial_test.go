@@ -247,3 +247,22 @@ func TestExcluded(t *testing.T) {
 		t.Errorf("excluded are %v, want %v", got, want)
 	}
 }
+
+// Nothing of a trial goes on while Redis has not answered, though more of its body comes than is read.
+func TestTrialsWaitForRedis(t *testing.T) {
+	d := startRedis(t, redisserver.StartT(t, redisserver.Options{}), 1, 2, "")
+	config := redisConfig(`"max_inspect_bytes":65536,"max_scan_bytes":131072`)
+	if !d.configure(strings.Replace(config, "global_least_request", "prefix_cache", 1)) {
+		t.Fatal("refused")
+	}
+	d.warm()
+	var r streamtest.Request
+	for i := range 40 {
+		r.Frames = append(r.Frames, seededWords(uint64(i), 1500))
+	}
+	r.Frames[0] = `{"model":"m","messages":[{"role":"user","content":"` + r.Frames[0]
+	if x := d.explain(0, r.Filled()).Decisions[0]; x.Endpoint == "" {
+		t.Errorf("explained with %+v", x)
+	}
+	d.drained()
+}

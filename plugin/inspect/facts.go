@@ -37,10 +37,21 @@ func (in *Inspector) ownFacts(now time.Duration) []facts {
 	var list []facts
 	for _, name := range order.Keys(in.clusters) {
 		if cl := in.clusters[name]; cl.Latest != nil {
+			if view := in.viewOf(now, cl); view != nil {
+				cl.Views[view.ListID] = view
+			}
 			list = append(list, factsOf(now, cl))
 		}
 	}
 	return list
+}
+
+// viewOf returns the endpoints of a cluster as they are by now, nil where the gateway shows them to requests alone.
+func (in *Inspector) viewOf(now time.Duration, cl *clusters.Cluster) *lb.View {
+	if cl.Latest.AmongClusters() {
+		return in.views.Of(now, cl.Name, cl.Latest)
+	}
+	return in.GW.KnownView(now, cl.Name, cl.Latest)
 }
 
 func factsOf(now time.Duration, cl *clusters.Cluster) facts {
@@ -127,8 +138,7 @@ func readFacts(told []byte, parts []*config.Config) (list []facts) {
 	return list
 }
 
-// allFacts returns what the VMs know of each cluster, by name: of one that this VM does not know, what the one knows
-// that has used it last.
+// allFacts returns what the VMs know of each cluster, by name: what the one knows that has used it last.
 func (in *Inspector) allFacts(now time.Duration) (list []facts, leftOut int) {
 	all := map[string]facts{}
 	in.watch.each(now, process.KeyClusters, func(mine bool, told []byte) {
@@ -142,7 +152,9 @@ func (in *Inspector) allFacts(now time.Duration) (list []facts, leftOut int) {
 		}
 	})
 	for _, f := range in.ownFacts(now) {
-		all[f.name] = f
+		if f.usedAt >= all[f.name].usedAt {
+			all[f.name] = f
+		}
 	}
 	for _, name := range order.Keys(all) {
 		if len(list) == maxClusters {

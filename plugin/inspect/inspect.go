@@ -15,6 +15,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // Inspector is the part of a VM that shows what the gateway knows.
@@ -24,6 +25,7 @@ type Inspector struct {
 	core      Core
 	clusters  clusters.Known
 	stores    *stores.Stores
+	views     *views.Views
 	regions   *regions.Regions
 	wakeAt    func(now, at time.Duration)
 	version   string
@@ -34,6 +36,7 @@ type Inspector struct {
 	shown   shown         // the latest answer
 	waiting []func()      // calls that wait for the next one
 	due     time.Duration // when that is begun, 0 while it is not put off
+	begunAt time.Duration // when the first of them came
 }
 
 // Core is what the inspector needs of the VM.
@@ -60,11 +63,11 @@ const (
 
 // New returns the inspector of a VM of that version. wakeAt has a tick come soon after a time.
 func New(
-	e *host.Env, core Core, known clusters.Known, s *stores.Stores, r *regions.Regions,
+	e *host.Env, core Core, known clusters.Known, s *stores.Stores, v *views.Views, r *regions.Regions,
 	wakeAt func(now, at time.Duration), version string,
 ) *Inspector {
 	in := &Inspector{
-		Env: e, core: core, clusters: known, stores: s, regions: r, wakeAt: wakeAt, version: version,
+		Env: e, core: core, clusters: known, stores: s, views: v, regions: r, wakeAt: wakeAt, version: version,
 		watch: watch{kv: e.GW.KV(), owner: s.Owner, slot: -1},
 	}
 	in.Decisions = &Decisions{env: e, watch: &in.watch}
@@ -110,14 +113,16 @@ func (in *Inspector) state(call *apicall.Call) {
 		return
 	}
 	in.waiting = append(in.waiting, answer)
-	switch {
-	case len(in.waiting) > 1: // it comes with the answer to another one
-	case first:
+	if len(in.waiting) > 1 && now-in.begunAt < watchedFor {
+		return // it comes with the answer to another one
+	}
+	in.begunAt = now
+	if first {
 		in.due = now + firstWait
 		in.wakeAt(now, in.due)
-	default:
-		in.gather(now)
+		return
 	}
+	in.gather(now)
 }
 
 // Explain answers a call with what would become of its request.
@@ -128,7 +133,7 @@ func (in *Inspector) Explain(call *apicall.Call, e *state.Explanation) {
 
 // Tick has the VM tell the others what it knows while somebody watches, and answers calls that were put off.
 func (in *Inspector) Tick(now time.Duration) {
-	if !in.core.IsInspected() {
+	if !in.core.IsInspected() && len(in.waiting) == 0 {
 		return
 	}
 	in.watch.tick(now)
