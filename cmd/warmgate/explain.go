@@ -62,7 +62,7 @@ list. With --live a running gateway explains the request, by what it knows (lb_c
 	flags.StringVar(&x.path, "path", "", "path of the request (default: by the form of its body)")
 	flags.Uint64Var(&x.seed, "seed", 1, "of random draws")
 	flags.StringVar(&x.live, "live", "", "URL at which a gateway shows what it knows: have it explain the request")
-	flags.StringVar(&x.tokenFile, "token-file", "", "file with the token for that")
+	flags.StringVar(&x.tokenFile, "token-file", "", "file with the token for --live")
 	outputFlag(command, &x.output, "text", "json")
 	command.MarkFlagsOneRequired("config", "live")
 	command.MarkFlagsMutuallyExclusive("config", "live")

@@ -25,7 +25,7 @@ var (
 		"respond": "POST /v1/responses HTTP/1.1\nHost: llm\nContent-Type: application/json\nX-Session: s-17\n\n" +
 			`{"model":"qwen","instructions":"be brief","input":[{"role":"user","content":"hello"}]}`,
 		"anthropic": "POST /v1/messages HTTP/1.1\r\nHost: llm\r\nContent-Type: application/json\r\n" +
-			"X-Tenant: acme\r\n\r\n" +
+			"X-Tenant: acme\r\nExpect: 100-continue\r\n\r\n" +
 			`{"model":"claude","system":"be brief","max_tokens":99,"messages":[{"role":"user","content":"hello"}]}`,
 		"gemini": "POST /v1beta/models/gemini-2.0:streamGenerateContent?alt=sse HTTP/1.1\nHost: llm\n" +
 			"Content-Type: application/json\n\n" + `{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}`,
@@ -126,14 +126,16 @@ func TestExplainRefuses(t *testing.T) {
 		"-c prefix.yaml --endpoint tokens=3":                            "want an address",
 		"-c prefix.yaml --endpoint 10.0.0.1:80,tokens=3":                "want requests=N, too",
 		"-c prefix.yaml --endpoint 10.0.0.1:80 --cached 10.0.0.1:80=2":  "want an address and a part",
+		"-c prefix.yaml --endpoint 10.0.0.1:80 --endpoint 10.0.0.1:80":  "is there twice",
+		"-c prefix.yaml --endpoint 10.0.0.1:80 --cached 10.0.0.1:8=5%":  "no endpoint has this address",
 		"-c prefix.yaml --state prefix.yaml":                            "is no snapshot",
 		"-c prefix.yaml --state gateway.json":                           "--gateway: one, two",
 		"-c prefix.yaml --state gateway.json --gateway two":             "has no state of two",
 		"-c prefix.yaml --state gateway.json --gateway x":               "has no gateway",
 		"-c prefix.yaml --state gateway.json --gateway one":             "--cluster: llm, a, b",
 		"-c prefix.yaml --state gateway.json --gateway one --cluster x": "no such cluster",
-		"--live 127.0.0.1:1":                                            "want a URL like",
-		"--live http://127.0.0.1:1/x":                                   "connection refused",
+		"--live 127.0.0.1:1":          "want a URL like",
+		"--live http://127.0.0.1:1/x": "connection refused",
 	} {
 		status, out, errs := play(askedRequests["chat"], strings.Fields("explain "+args)...)
 		if status != statusFault || out != "" || !strings.Contains(errs, want) {

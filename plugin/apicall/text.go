@@ -58,13 +58,18 @@ func (o *Object) Rounded(name string, value float64) {
 	o.Float(name, math.Round(value*100)/100)
 }
 
-// Float adds a number, one that is infinite as the greatest that there is, and one that is none as 0.
+// Float adds a number, one that is infinite as the greatest that there is, and one that is none as 0. It has an
+// exponent only where encoding/json writes one: readers that want a whole number refuse 1e+06.
 func (o *Object) Float(name string, value float64) {
 	if value != value {
 		value = 0
 	}
 	value = min(max(value, -math.MaxFloat64), math.MaxFloat64)
-	o.Add(name, strconv.FormatFloat(value, 'g', -1, 64))
+	format := byte('f')
+	if size := math.Abs(value); size >= 1e21 || size > 0 && size < 1e-6 {
+		format = 'e'
+	}
+	o.Add(name, strconv.FormatFloat(value, format, -1, 64))
 }
 
 // Bool adds true or false.

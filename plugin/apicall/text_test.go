@@ -2,6 +2,7 @@ package apicall
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 )
 
@@ -12,5 +13,18 @@ func TestStrings(t *testing.T) {
 		if err != nil || got != string([]rune(text)) {
 			t.Errorf("%q: %s is read as %q, %v", text, Quote(text), got, err)
 		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	var o Object
+	o.Rounded("rounded", 1e6+0.126)
+	for _, v := range []float64{1e6, 20e6, 0.25, -1.5, 1e-9, math.NaN(), math.Inf(1)} {
+		o.Float("n", v)
+	}
+	const want = `{"rounded":1000000.13,"n":1000000,"n":20000000,"n":0.25,"n":-1.5,"n":1e-09,"n":0,` +
+		`"n":1.7976931348623157e+308}`
+	if got := o.End(); got != want || !json.Valid([]byte(got)) {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

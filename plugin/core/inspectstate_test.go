@@ -109,3 +109,32 @@ func TestAnIdleWorkerShowsWhatOthersKnow(t *testing.T) {
 		t.Errorf("%+v is shown", c.Endpoints)
 	}
 }
+
+// A call that waits is answered although the gateway is to show nothing any more.
+func TestCallsOfBeforeAreAnswered(t *testing.T) {
+	d := startFake(t, 1, 1, inspectConfig)
+	call := d.client(0, streamtest.Request{
+		Path: inspectPath + "/state", Headers: authorization("Bearer " + apiToken),
+	})
+	if !call.Held() || !d.configure(requestsConfig) {
+		t.Fatal("the call is answered at once, or the configuration refused")
+	}
+	d.advance(time.Second)
+	if r := call.Result(); r.Status != 200 {
+		t.Errorf("answered %d %s", r.Status, r.Body)
+	}
+}
+
+// A worker that has had no request for a while shows the endpoints that others know by now.
+func TestIdleWorkersShowNewEndpoints(t *testing.T) {
+	d := startFake(t, 2, 2, inspectConfig)
+	d.client(0, streamtest.Request{}).Finish()
+	d.SetEndpoints(make([]streamtest.Endpoint, 3))
+	d.advance(2 * time.Second)
+	d.client(1, streamtest.Request{}).Finish()
+	for worker := range 2 {
+		if n := len(d.inspect(worker, "").Clusters[0].Endpoints); n != 3 {
+			t.Errorf("worker %d shows %d of 3 endpoints", worker, n)
+		}
+	}
+}

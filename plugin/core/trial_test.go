@@ -13,6 +13,7 @@ import (
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/redisclient"
 )
 
 // explain returns what would become of a request.
@@ -264,5 +265,20 @@ func TestTrialsWaitForRedis(t *testing.T) {
 	if x := d.explain(0, r.Filled()).Decisions[0]; x.Endpoint == "" {
 		t.Errorf("explained with %+v", x)
 	}
+	d.drained()
+}
+
+// While Redis does not answer, a trial shows where requests go by this gateway's counts.
+func TestTrialsWithoutRedis(t *testing.T) {
+	d := startRedis(t, redisserver.StartT(t, redisserver.Options{}), 1, 2, "")
+	d.redis.login = &redisclient.ReplyError{Login: "AUTH", Code: "WRONGPASS"}
+	busy := d.client(0, streamtest.Request{})
+	e, next := d.explain(0, streamtest.Request{}.Filled()), d.client(0, streamtest.Request{})
+	if x := e.Decisions[0]; x.Reason != "chosen" || x.Endpoint != d.Addr(next.Upstream()) || len(x.Candidates) != 2 ||
+		next.Upstream() == busy.Upstream() {
+		t.Errorf("explained with %+v, sent to %d", x, next.Upstream())
+	}
+	busy.Finish()
+	next.Finish()
 	d.drained()
 }

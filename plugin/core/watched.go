@@ -42,6 +42,7 @@ func (s *showing) decided(reason lb.Reason, region string) {
 		d.Reason, d.Region = reason.String(), region
 		return d
 	})
+	s.of.Forget()
 }
 
 // end shows what has come of the choice, if it was shown.

@@ -32,16 +32,22 @@ type facts struct {
 	name      string
 }
 
-// ownFacts returns what this VM knows.
+// ownFacts returns what this VM knows. Clusters behind those that can be shown are only counted.
 func (in *Inspector) ownFacts(now time.Duration) []facts {
 	var list []facts
 	for _, name := range order.Keys(in.clusters) {
-		if cl := in.clusters[name]; cl.Latest != nil {
+		cl := in.clusters[name]
+		if cl.Latest == nil {
+			continue
+		}
+		f := facts{name: cl.Name, config: cl.Latest, usedAt: cl.UsedAt}
+		if len(list) < maxClusters {
 			if view := in.viewOf(now, cl); view != nil {
 				cl.Views[view.ListID] = view
 			}
-			list = append(list, factsOf(now, cl))
+			f.addEndpoints(now, cl)
 		}
+		list = append(list, f)
 	}
 	return list
 }
@@ -54,8 +60,7 @@ func (in *Inspector) viewOf(now time.Duration, cl *clusters.Cluster) *lb.View {
 	return in.GW.KnownView(now, cl.Name, cl.Latest)
 }
 
-func factsOf(now time.Duration, cl *clusters.Cluster) facts {
-	f := facts{name: cl.Name, config: cl.Latest, usedAt: cl.UsedAt}
+func (f *facts) addEndpoints(now time.Duration, cl *clusters.Cluster) {
 	shown := map[string]bool{}
 	for _, id := range order.Keys(cl.Views) {
 		view := cl.Views[id]
@@ -72,7 +77,6 @@ func factsOf(now time.Duration, cl *clusters.Cluster) facts {
 			}
 		}
 	}
-	return f
 }
 
 // endpointOf returns what is known of an endpoint; usable are those of its list that may get a request.
@@ -141,21 +145,19 @@ func readFacts(told []byte, parts []*config.Config) (list []facts) {
 // allFacts returns what the VMs know of each cluster, by name: what the one knows that has used it last.
 func (in *Inspector) allFacts(now time.Duration) (list []facts, leftOut int) {
 	all := map[string]facts{}
-	in.watch.each(now, process.KeyClusters, func(mine bool, told []byte) {
-		if mine {
-			return
-		}
-		for _, f := range readFacts(told, in.core.Parts()) {
+	add := func(list []facts) {
+		for _, f := range list {
 			if f.usedAt >= all[f.name].usedAt {
 				all[f.name] = f
 			}
 		}
-	})
-	for _, f := range in.ownFacts(now) {
-		if f.usedAt >= all[f.name].usedAt {
-			all[f.name] = f
-		}
 	}
+	in.watch.each(now, process.KeyClusters, func(mine bool, told []byte) {
+		if !mine {
+			add(readFacts(told, in.core.Parts()))
+		}
+	})
+	add(in.ownFacts(now))
 	for _, name := range order.Keys(all) {
 		if len(list) == maxClusters {
 			return list, len(all) - maxClusters

@@ -96,8 +96,9 @@ func (ds *Decisions) tell(now time.Duration) {
 	r := &ds.ring
 	r.taken = 0
 	if !ds.watch.isOn(now) {
-		if r.count > 0 {
-			*r = ring{changed: true} // who watches next is told that there are none
+		if r.records[r.count%maxDecisions].number > 0 {
+			// Who watches next is told that there are none. Numbers go on: requests that were shown may not have ended.
+			*r = ring{count: r.count, changed: true}
 		}
 		return
 	}

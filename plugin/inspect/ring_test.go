@@ -24,6 +24,8 @@ func (g *fakeGateway) KV() lb.KV           { return g.kv }
 func (g *fakeGateway) Now() time.Duration  { return g.now }
 func (g *fakeGateway) Wall() time.Duration { return wallAhead + g.now }
 
+func (g *fakeGateway) KnownView(time.Duration, string, *config.Config) *lb.View { return nil }
+
 // wallAhead is how far the wall clock is ahead of the process's.
 const wallAhead = 20_000 * 24 * time.Hour
 
@@ -118,6 +120,12 @@ func TestDecisionsOfAllVMs(t *testing.T) {
 	if got, _, _ := shownBy(t, vms[1], 0); got != "" {
 		t.Errorf("who watches later sees %q", got)
 	}
+	decide(vms[0], "d")
+	vms[0].Decisions.End(first, func(d *state.Decision) { d.Ended = true }) // which nobody sees any more
+	tick(g, vms)
+	if got, ended, _ := shownBy(t, vms[1], 0); got != "d" || ended != 0 {
+		t.Errorf("who watches later sees %q, %d ended", got, ended)
+	}
 }
 
 // A busy VM keeps a few decisions of each tick, and counts those that nobody has seen.
@@ -196,5 +204,19 @@ func TestNobodyWatching(t *testing.T) {
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Where an answer has failed, a later call begins it again: for all that wait.
+func TestFailedAnswersAreBegunAgain(t *testing.T) {
+	g, vms := newVMs(t, 1)
+	in, answered := vms[0], 0
+	count := func() { answered++ }
+	in.waiting, in.begunAt = []func(){count}, g.now
+	if in.await(g.now+patience-1, false, count); answered != 0 {
+		t.Error("an answer that may still come is begun again")
+	}
+	if in.await(g.now+patience, false, count); answered != 3 {
+		t.Errorf("%d of three calls are answered", answered)
 	}
 }

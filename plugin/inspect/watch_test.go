@@ -2,12 +2,15 @@ package inspect
 
 import (
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/fieldtest"
 	"github.com/warmgate/warmgate/internal/state"
+	"github.com/warmgate/warmgate/lb/health/healthtest"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/process/processtest"
@@ -111,5 +114,31 @@ func TestToldFacts(t *testing.T) {
 	}
 	for i := range told { // cut short by another version
 		readFacts(told[:i], parts)
+	}
+}
+
+// However many clusters and endpoints there are, what a VM tells of them is bounded, and the others are counted.
+func TestFactsAreBounded(t *testing.T) {
+	now, c := time.Hour, &config.Config{Policy: "global_least_request"}
+	_, vms := newVMs(t, 1)
+	in := vms[0]
+	in.clusters = clusters.Known{}
+	for i := range maxClusters + 3 {
+		cl, _, err := in.clusters.Get(now, "c"+strconv.Itoa(100+i), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl.Views[1] = healthtest.View(maxEndpoints + 2)
+	}
+	list, leftOut := in.allFacts(now)
+	if len(list) != maxClusters || leftOut != 3 {
+		t.Errorf("%d clusters are shown, %d left out", len(list), leftOut)
+	}
+	endpoints := 0
+	for _, f := range in.ownFacts(now) {
+		endpoints += len(f.endpoints)
+	}
+	if endpoints != maxClusters*maxEndpoints || list[maxClusters-1].leftOut != 2 {
+		t.Errorf("%d endpoints are told of, %d are left out of a cluster", endpoints, list[maxClusters-1].leftOut)
 	}
 }

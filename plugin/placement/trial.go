@@ -19,6 +19,9 @@ type Foresight struct {
 	Trial memstore.Trial
 }
 
+// Forget frees what was found out about each candidate, which need not be kept for as long as the request runs.
+func (f *Foresight) Forget() { f.Trial = memstore.Trial{} }
+
 // Foresee finds out what would become of a trial that is planned.
 func (f *Foresight) Foresee(now time.Duration) Result {
 	pl := f.Of
@@ -38,7 +41,7 @@ func (f *Foresight) Foresee(now time.Duration) Result {
 }
 
 // askRedis goes by what all gateways have in flight. What endpoints have of prompts, and what is left of budgets, is
-// not looked up there.
+// not looked up there. While Redis does not answer this gateway's counts decide, with its caps unshared.
 func (f *Foresight) askRedis(now time.Duration) (r Result) {
 	pl := f.Of
 	v, p := pl.Shared, &pl.Lease.Reservation.Plan
@@ -48,12 +51,11 @@ func (f *Foresight) askRedis(now time.Duration) (r Result) {
 	}
 	inCallback, answered := true, false
 	v.Stores.RemoteLoads(now, pl.Config, pl.Scope, addrs, func(loads []lb.Load, err error) {
-		t := memstore.Trial{Err: err, Loads: loads}
-		if err == nil {
-			t.Grant.Index = lb.Choose(p, loads, nil)
-			if full := t.Grant.Index == lb.Full; full && p.Wait.Waits() {
-				t.Waits = true
-			} else if full {
+		t := memstore.Trial{Loads: loads}
+		if err != nil {
+			t = v.Stores.Local.Try(now, p)
+		} else if t.Grant.Index = lb.Choose(p, loads, nil); t.Grant.Index == lb.Full {
+			if t.Waits = p.Wait.Waits(); !t.Waits {
 				t.Err = lb.ErrFull
 			}
 		}

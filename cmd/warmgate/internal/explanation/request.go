@@ -66,7 +66,10 @@ func readMessage(text []byte, path string) (*Request, error) {
 	}
 	for _, canonical := range slices.Sorted(maps.Keys(in.Header)) {
 		for _, v := range in.Header[canonical] {
-			if name := strings.ToLower(canonical); name != "content-length" && name != "connection" {
+			switch name := strings.ToLower(canonical); name {
+			case "content-length", "connection":
+			case "expect": // which a gateway answers by itself, unless it is told otherwise
+			default:
 				r.Headers = append(r.Headers, [2]string{name, v})
 			}
 		}
