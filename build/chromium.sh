@@ -9,6 +9,14 @@ if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
 fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-	chromium fonts-noto-cjk; } >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+install() {
+	apt-get -o Acquire::Retries=3 update && DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 \
+		install -y --no-install-recommends chromium fonts-noto-cjk
+}
+# A mirror may fail for a moment, or change between the list and the packages.
+for wait in 10 60 0; do
+	if install >"$log" 2>&1; then break; fi
+	[ "$wait" != 0 ] || { cat "$log" >&2; exit 1; }
+	sleep "$wait"
+done
 chromium --version

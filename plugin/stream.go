@@ -2,6 +2,7 @@ package main
 
 import (
 	"strings"
+	"unsafe"
 
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 )
@@ -125,8 +126,10 @@ func (stream) SetResponseHeader(name, value string) {
 // noteProperty is where the access log finds the note, as %FILTER_STATE(wasm.warmgate:PLAIN)%.
 const noteProperty = "warmgate"
 
-// SetNote implements host.GatewayStream.
-func (stream) SetNote(text string) { _ = proxywasm.SetProperty([]string{noteProperty}, []byte(text)) }
+// SetNote implements host.GatewayStream. The gateway copies the text, and does not change it.
+func (stream) SetNote(text string) {
+	_ = proxywasm.SetProperty([]string{noteProperty}, unsafe.Slice(unsafe.StringData(text), len(text)))
+}
 
 // Note implements host.GatewayStream.
 func (stream) Note() string { return string(propertyBytes(noteProperty)) }

@@ -182,7 +182,7 @@ var mayImport = map[string][]string{
 	"plugin/inspect": {
 		"internal/order", "internal/state", "internal/wire", "lb", "lb/engines", "lb/region", "metrics",
 		"plugin/apicall", "plugin/clusters", "plugin/config", "plugin/discovery", "plugin/host", "plugin/process",
-		"plugin/regions", "plugin/stores",
+		"plugin/regions", "plugin/stores", "plugin/views",
 	},
 	"plugin/learned": {
 		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,

@@ -92,9 +92,7 @@ func (x *explaining) run(command *cobra.Command) error {
 	}
 	out := command.OutOrStdout()
 	if x.output == "json" {
-		to := json.NewEncoder(out)
-		to.SetIndent("", "  ")
-		return to.Encode(e)
+		return printJSON(out, e)
 	}
 	return explanation.Print(out, e)
 }

@@ -92,7 +92,7 @@ func printLog(notes io.Writer, name string, log *accesslog.Log, played *simulate
 	}{
 		{log.Others, "lines are not about requests that the plugin has seen"},
 		{played.Unsized, "requests are left out: nothing says how long their prompts were"},
-		{played.Estimated, "answers have not shown their usage: they are as long as was expected of them"},
+		{played.Estimated, "requests have shown no usage: lengths are the gateway's estimates"},
 		{played.Alone, "prompts have no fingerprint: they are played as if none began like another"},
 	} {
 		if of.n > 0 {

@@ -75,7 +75,9 @@ func (u *ui) run(command *cobra.Command, args []string) error {
 		return err
 	}
 	shown := page.New(page.Facts{}, token)
-	server := &http.Server{Handler: shown, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 14}
+	server := &http.Server{
+		Handler: shown, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 14,
+	}
 	interrupted, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	serving, end := context.WithCancelCause(interrupted)

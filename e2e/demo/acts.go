@@ -90,8 +90,9 @@ func chats(load float64, span time.Duration, policies [contenders]compare.Policy
 	c := server()
 	c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS = 14, 0.8
 	a := &act{
-		name:    "Unequal servers",
-		about:   "chats of very unequal length, on servers of three speeds, the slow ones last; no policy knows them",
+		name: "Unequal servers",
+		about: "chats of very unequal length; the first four servers are fast, the last four slow, and no policy is " +
+			"told",
 		servers: compare.Servers(c, speeds...), policies: policies,
 		figures: []figure{ttft90, waste, ttft50, ttft99, latency50, latency99}, headline: 2,
 	}
@@ -157,7 +158,8 @@ func tooMany(span time.Duration) *act {
 		name: "Overload",
 		about: "twice as many requests as the servers can answer, of three classes with deadlines; clients that are " +
 			"refused try again. Envoy's circuit breakers, with one or two classes in priority HIGH, refuse who comes " +
-			"when all slots are taken; Warmgate has the urgent ones wait for the next",
+			"when all slots are taken; Warmgate has the urgent ones wait for the next. TTFT is that of each " +
+			"answered try; the table has it from the first try on",
 		servers: even(enginesim.DefaultTimes()),
 		figures: []figure{inTime("critical"), inTime("interactive"), inTime("batch"), goodput, ttftInTime}, headline: 3,
 	}

@@ -273,7 +273,7 @@ func TestDemo(t *testing.T) {
 			}
 		}
 	}
-	if note := d.frames[len(d.frames)-1].Note; !strings.HasPrefix(note, "What users got. Unequal servers, ") {
+	if note := d.frames[len(d.frames)-1].Note; !strings.HasPrefix(note, "What users got:\n- Unequal servers, ") {
 		t.Errorf("the page ends with %q", note)
 	}
 	if len(policies) != 8 || classes != 3 {

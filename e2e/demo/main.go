@@ -1,5 +1,5 @@
 // Command demo shows Warmgate beside its rivals, on this machine alone: three gateways, each a real Envoy with two
-// workers in front of six simulated vLLM servers of its own, get the same requests at the same times. It plays three
+// workers in front of twelve simulated vLLM servers of its own, get the same requests at the same times. It plays three
 // acts: chats on unequal servers, conversations, and more than the servers can answer. Between them new policies are
 // pushed while requests go on.
 //
@@ -180,7 +180,8 @@ func (d *demo) play(ctx context.Context, a *act, i int) {
 	if i > 0 {
 		d.change(ctx, a)
 	}
-	d.screen.line("\nAct %d. %s.", i+1, a.title())
+	title := fmt.Sprintf("Act %d. %s.", i+1, a.title())
+	d.screen.line("\n%s", title)
 	if d.screen.terminal {
 		d.screen.line("# runs at a server, . waits there or in the gateway's queue. TTFT: time to first token.\n")
 	}
@@ -189,7 +190,7 @@ func (d *demo) play(ctx context.Context, a *act, i int) {
 	for _, c := range d.columns {
 		gateways = append(gateways, c.stage.Gateways...)
 	}
-	d.playing.Store(&playing{a.title(), time.Now()})
+	d.playing.Store(&playing{title, time.Now()})
 	d.drawing.Store(true)
 	var err error
 	p.cpu = lab.Must(bench.Use(gateways, func() {
@@ -212,10 +213,10 @@ func (d *demo) play(ctx context.Context, a *act, i int) {
 
 // sumUp says what users got, on the page as well.
 func (d *demo) sumUp(ctx context.Context) {
-	note := "What users got."
+	note := "What users got:"
 	d.screen.line("\nWhat users got:")
 	for _, p := range d.played {
-		note += " " + p.summary()
+		note += "\n- " + p.summary()
 		d.screen.line("- %s", p.summary())
 	}
 	d.playing.Store(&playing{note: note})

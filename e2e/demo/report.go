@@ -35,7 +35,7 @@ var (
 	ttftInTime = quantile("time to first token of these, p90", func(r *result) time.Duration { return r.ttft.P90 })
 
 	waste = figure{
-		head: "requests queued while another server had room", of: func(r *result) float64 { return r.free },
+		head: "time with requests queued while another server had room", of: func(r *result) float64 { return r.free },
 		show: func(s float64) string { return fmt.Sprintf("%.1f s", s) },
 	}
 	fromCache = figure{

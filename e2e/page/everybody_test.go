@@ -198,6 +198,11 @@ func TestPause(t *testing.T) {
 	if after := eval[string](t, b, `document.querySelector("main").innerText`); after != before {
 		t.Error("the page has changed")
 	}
+	b.do(t, chromedp.Click("#language"))
+	if got := eval[int](t, b, `document.querySelectorAll("tr.lane, figure, .choices li").length`); got < 18 {
+		t.Errorf("in another language it is empty: %d rows", got)
+	}
+	b.do(t, chromedp.Click("#language"))
 	b.do(t, chromedp.Click(`//button[text()="Pause"]`))
 	at(t, b, frames[80])
 }

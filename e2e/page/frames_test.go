@@ -113,7 +113,7 @@ func decision(random *rand.Rand, cluster *live.Cluster, second, i int) state.Dec
 	for k, e := range cluster.Endpoints[:4] {
 		c := state.Candidate{
 			Addr: e.Addr, Base: 0.01 * float64(k), Load: base + 0.15*float64(k), Credit: 0.1 / float64(k+1),
-			Matched: 900 / float64(k+1), Requests: e.Requests, Tokens: e.Tokens,
+			Matched: 0.75 / float64(k+1), Requests: e.Requests, Tokens: e.Tokens,
 		}
 		c.Cost = c.Base + c.Load + c.Over - c.Credit
 		d.Candidates = append(d.Candidates, c)

@@ -149,6 +149,7 @@ func TestToken(t *testing.T) {
 
 // TestReconnect has the page lose its server, and find it again. In between it says so.
 func TestReconnect(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	frames := story(90)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -210,6 +211,7 @@ func TestReconnect(t *testing.T) {
 
 // A connection that stays open while nothing comes is no news, which the page says.
 func TestSilence(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	frames := story(2)
 	s, url := serve(t, livepage.Facts{})
 	show(t, s, frames[0])

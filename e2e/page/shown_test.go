@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -175,8 +176,8 @@ func TestChanges(t *testing.T) {
 	// Behind the time that each begins with.
 	got := eval[[]string](t, b, `[...document.querySelectorAll(".changes li")].map((e) => e.textContent.split("  ")[1])`)
 	want := []string{
-		frames[30].Note, "round_robin: ring_hash", "least_request: ring_hash", "Warmgate: prefix_cache",
 		frames[60].Note, "round_robin: round_robin", "least_request: least_request",
+		frames[30].Note, "round_robin: ring_hash", "least_request: ring_hash", "Warmgate: prefix_cache",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("changes are %q", got)
@@ -241,7 +242,7 @@ func TestDecision(t *testing.T) {
 		}
 		want := []string{
 			name, number(c.Base, 3), number(c.Load, 3), number(c.Over, 3), number(c.Credit, 3), number(c.Cost, 3),
-			number(c.Matched, 0), number(float64(c.Requests), 0),
+			number(100*c.Matched, 0) + "%", number(float64(c.Requests), 0),
 		}
 		if !reflect.DeepEqual(costs[i], want) {
 			t.Errorf("candidate %d is %q, want %q", i, costs[i], want)
@@ -252,10 +253,12 @@ func TestDecision(t *testing.T) {
 	later.AtMS += 1000
 	later.Gateways = []live.Gateway{frames[59].Gateways[2]}
 	d.Ended, d.TookMS = true, 4321
+	d.Candidates = slices.Clone(d.Candidates)
+	d.Candidates[1].Cost = d.Candidates[0].Cost
 	later.Gateways[0].Decisions = append(later.Gateways[0].Decisions[:0:0], d)
 	show(t, s, later)
 	at(t, b, later)
-	if got := detail(); !strings.Contains(got, "4,321 ms") {
+	if got := detail(); !strings.Contains(got, "4,321 ms") || !strings.Contains(got, "would have cost the same") {
 		t.Errorf("then it says %q", got)
 	}
 }

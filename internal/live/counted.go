@@ -15,15 +15,21 @@ import (
 // counted is what a gateway and the plugin in it count.
 type counted struct {
 	gateway *snapshot.Gateway
-	stats   map[string][]snapshot.Statistic // by their names
+	stats   map[string][]series // by their names
 	hosts   *rates
-	rates   *rates
 }
 
-func index(all []snapshot.Statistic) map[string][]snapshot.Statistic {
-	by := map[string][]snapshot.Statistic{}
+// series is a statistic with by how much it has grown per second, if it is a counter.
+type series struct {
+	snapshot.Statistic
+	perS float64
+}
+
+// index takes the growth of all series, also of those that are not shown yet.
+func index(all []snapshot.Statistic, r *rates) map[string][]series {
+	by := map[string][]series{}
 	for _, s := range all {
-		by[s.Name] = append(by[s.Name], s)
+		by[s.Name] = append(by[s.Name], series{s, r.of(fmt.Sprint(s.Name, s.Labels), s.Value)})
 	}
 	return by
 }
@@ -38,9 +44,19 @@ func (c *counted) sum(name, label, value string) (sum float64) {
 	return sum
 }
 
-// perS is sum of a counter, per second.
-func (c *counted) perS(name, label, value string) float64 {
-	return c.rates.of(name+"/"+label+"/"+value, c.sum(name, label, value))
+// perS returns by how much all series of a counter for whose labels is holds have grown, per second.
+func (c *counted) perS(name string, is func(labels map[string]string) bool) (sum float64) {
+	for _, s := range c.stats[name] {
+		if is(s.Labels) {
+			sum += s.perS
+		}
+	}
+	return sum
+}
+
+// with returns what holds for labels of which one has the value.
+func with(label, value string) func(labels map[string]string) bool {
+	return func(labels map[string]string) bool { return labels[label] == value }
 }
 
 func (c *counted) version() string {
@@ -74,8 +90,7 @@ func (c *counted) remarks() (out []string) {
 func (c *counted) reasons() (out []Reason) {
 	for _, s := range c.stats["warmgate_decisions_total"] {
 		policy, reason := s.Labels["policy"], s.Labels["reason"]
-		perS := c.rates.of(s.Name+"/"+policy+"/"+reason, s.Value)
-		out = append(out, Reason{Policy: policy, Reason: reason, Total: int64(s.Value), PerS: perS})
+		out = append(out, Reason{Policy: policy, Reason: reason, Total: int64(s.Value), PerS: s.perS})
 	}
 	slices.SortStableFunc(out, func(a, b Reason) int {
 		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Reason, b.Reason))
@@ -99,8 +114,9 @@ func (c *counted) regions() (out []Region) {
 		}
 	}
 	for i := range out {
-		out[i].ForwardedS = c.perS("warmgate_region_forwarded_total", "region", out[i].Name)
-		out[i].ServedS = c.perS("warmgate_region_served_total", "region", out[i].Name)
+		here := with("region", out[i].Name)
+		out[i].ForwardedS = c.perS("warmgate_region_forwarded_total", here)
+		out[i].ServedS = c.perS("warmgate_region_served_total", here)
 	}
 	return out
 }
@@ -222,35 +238,27 @@ func (c *counted) flow(of *Cluster, sole bool) {
 	for i := range c.gateway.Clusters {
 		if admin := &c.gateway.Clusters[i]; admin.Name == of.Name {
 			for _, h := range admin.Hosts {
-				of.PerS += c.hosts.of(of.Name+"/"+h.Addr, float64(h.Total))
+				of.PerS += c.hosts.ofKnown(of.Name+"/"+h.Addr, float64(h.Total))
 			}
 		}
 	}
 	for i := range of.Endpoints { // with lb_type cluster, these are clusters
-		of.PerS += c.perS("warmgate_cluster_requests_total", "cluster", of.Endpoints[i].Addr)
+		of.PerS += c.perS("warmgate_cluster_requests_total", with("cluster", of.Endpoints[i].Addr))
 	}
 	for i := range of.Classes {
 		class := &of.Classes[i]
-		var refused float64
-		for _, s := range c.stats["warmgate_queue_refusals_total"] {
-			if s.Labels["cluster"] == of.Name && s.Labels["class"] == class.Name {
-				refused += s.Value
-			}
-		}
-		class.RefusedS = c.rates.of("refused/"+of.Name+"/"+class.Name, refused)
+		class.RefusedS = c.perS("warmgate_queue_refusals_total", func(labels map[string]string) bool {
+			return labels["cluster"] == of.Name && labels["class"] == class.Name
+		})
 	}
 	if !sole {
-		of.RefusedS = c.perS("warmgate_queue_refusals_total", "cluster", of.Name) +
-			c.perS("warmgate_budget_refusals_total", "cluster", of.Name)
+		own := with("cluster", of.Name)
+		of.RefusedS = c.perS("warmgate_queue_refusals_total", own) + c.perS("warmgate_budget_refusals_total", own)
 		return
 	}
-	var refused float64
-	for _, s := range c.stats["warmgate_decisions_total"] {
-		if IsRefusal(s.Labels["reason"]) {
-			refused += s.Value
-		}
-	}
-	of.RefusedS = c.rates.of("refused", refused)
+	of.RefusedS = c.perS("warmgate_decisions_total", func(labels map[string]string) bool {
+		return IsRefusal(labels["reason"])
+	})
 }
 
 // IsRefusal reports whether requests with a reason get an answer of the gateway's own.

@@ -70,12 +70,13 @@ func (h *history) gateway(atMS int64, g *snapshot.Gateway) Gateway {
 		}
 		h.uptimeS = g.Server.UptimeS
 	}
-	c := counted{gateway: g, stats: index(g.Statistics), hosts: &h.hosts, rates: &h.stats}
+	c := counted{gateway: g, hosts: &h.hosts}
 	if g.Clusters != nil {
 		h.hosts.begin(atMS)
 	}
 	if g.Statistics != nil {
 		h.stats.begin(atMS)
+		c.stats = index(g.Statistics, &h.stats)
 		out.Reasons = c.reasons()
 		h.count(atMS, &c)
 	}
@@ -126,6 +127,16 @@ func (r *rates) of(key string, v float64) float64 {
 		v -= before
 	}
 	return v / r.seconds
+}
+
+// ofKnown is of for a counter that may have been there before anybody looked: of a new one nothing is known, unless the
+// process is new, too.
+func (r *rates) ofKnown(key string, v float64) float64 {
+	_, known := r.before[key]
+	if perS := r.of(key, v); known || r.before == nil {
+		return perS
+	}
+	return 0
 }
 
 func (r *rates) end() {

@@ -87,6 +87,24 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestLateClusters shows clusters that were there before: what they have counted until then is not of the last second.
+func TestLateClusters(t *testing.T) {
+	g := served(5000, 700)
+	g.Statistics = append(g.Statistics, stat("inflight_requests", 0, "cluster", "b", "endpoint", "b:1"),
+		stat("queue_refusals_total", 600, "cluster", "b", "class", "", "reason", "queue_timeout"))
+	late := snapshot.Cluster{Name: "b", Hosts: []snapshot.Host{{Addr: "b:1", Total: 4000}}}
+	both := g
+	both.Clusters = append(slices.Clone(g.Clusters), late)
+	var frames Frames
+	for second, g := range []snapshot.Gateway{g, both, g, both} {
+		for _, c := range frames.Next(at(int64(second), g)).Gateways[0].Clusters {
+			if c.PerS != 0 || c.RefusedS != 0 {
+				t.Errorf("second %d: %s has %g requests, and %g refused", second, c.Name, c.PerS, c.RefusedS)
+			}
+		}
+	}
+}
+
 // TestWithoutState shows what the administration and the statistics tell alone.
 func TestWithoutState(t *testing.T) {
 	g := served(10, 0)

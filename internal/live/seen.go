@@ -104,7 +104,7 @@ func (s *seen) of(cluster string) (expected, reported *float64, ttft *Quantiles)
 		for _, c := range d.Candidates {
 			if c.Addr == d.Endpoint && d.AtMS > s.atMS-window {
 				prompt += float64(d.Prompt)
-				match += float64(d.Prompt) * c.Matched
+				match += math.Round(float64(d.Prompt) * c.Matched) // whole tokens have one sum in any order
 			}
 		}
 	}

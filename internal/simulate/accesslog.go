@@ -14,7 +14,7 @@ type AccessLog struct {
 	Requests []LoggedRequest
 
 	Unsized   int // lines of which nothing says how long the prompt was; they are not among the requests
-	Estimated int // requests whose answers have not shown their usage: these are as long as was expected
+	Estimated int // requests whose answers have not shown their usage: lengths are the gateway's estimates
 	Alone     int // requests without a fingerprint: as if their prompts had nothing in common with others
 }
 

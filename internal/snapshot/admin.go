@@ -122,21 +122,22 @@ func (h *hostStatus) host() Host {
 	return out
 }
 
-// health returns healthy, degraded, draining or unhealthy. Envoy has a member for each cause that there is.
+// health returns healthy, degraded, draining or unhealthy, the worst of what there is a cause for. Envoy has a member
+// for each.
 func (h *hostStatus) health() string {
 	health := "healthy"
+	if h.Health["failed_active_degraded_check"] == true {
+		health = "degraded"
+	}
+	switch v := h.Health["eds_health_status"]; v {
+	case "UNHEALTHY", "TIMEOUT":
+		return "unhealthy"
+	case "DRAINING", "DEGRADED":
+		health = strings.ToLower(v.(string))
+	}
 	for cause, v := range h.Health {
 		switch {
-		case cause == "eds_health_status":
-			switch v {
-			case "UNHEALTHY", "TIMEOUT":
-				return "unhealthy"
-			case "DRAINING", "DEGRADED":
-				health = strings.ToLower(v.(string))
-			}
-		case v != true:
-		case cause == "failed_active_degraded_check":
-			health = "degraded"
+		case v != true, cause == "failed_active_degraded_check":
 		case strings.HasPrefix(cause, "failed_"), cause == "pending_active_hc",
 			cause == "active_hc_timeout", cause == "excluded_via_immediate_hc_fail":
 			return "unhealthy"

@@ -26,7 +26,8 @@ var pages = map[string]string{
 			"health_status": {"eds_health_status": "HEALTHY"}, "locality": {"zone": "a"}},
 		{"address": {"socket_address": {"address": "fd00::1", "port_value": 80}}, "weight": 1,
 			"health_status": {"failed_outlier_check": true, "eds_health_status": "HEALTHY"}},
-		{"address": {"pipe": {"path": "/run/a.sock"}}, "health_status": {"eds_health_status": "DRAINING"}},
+		{"address": {"pipe": {"path": "/run/a.sock"}}, "health_status": {"eds_health_status": "DRAINING",
+			"failed_active_degraded_check": true}},
 		{"address": {"envoy_internal_address": {"server_listener_name": "in", "endpoint_id": "b"}},
 			"health_status": {"failed_active_degraded_check": true}}]}]}`,
 	"/stats": `{"stats": [{"name": "wasmcustom.policy=.=p;.;reason=.=chosen;.;warmgate_decisions_total", "value": 7},
@@ -50,7 +51,8 @@ const planted = `{"lb_policy": "prefix_cache", "lb_config": {"api": {"path": "/x
 	"inspect": {"token": "Canary", "key": "Canary"}, "max_inflight": 9, "session": {"key": "x-user"}, "bytes_per_token": 3,
 	"headers": {"Authorization": "Canary", "x-a": "Bearer Canary", "x-b": ["Basic Canary=="]},
 	"unknown": {"clientSecret": {"value": "Canary"}, "apikey": 17, "a": "sk-Canary0123456789", "b": "x?token=Canary",
-		"c": "https://me:Canary@host/path?key=Canary#Canary", "d": "postgres://u:Canary@[bad", "n": 1e400,
+		"c": "https://me:Canary@host/path?key=Canary#Canary", "d": "postgres://u:Canary@[bad",
+		"g": "see /a or postgres://u:Canary@h/b", "n": 1e400,
 		"sk-Canary0123456789": 1, "e": "Canary0123456789abcdefgh", "f": "-----BEGIN RSA PRIVATE KEY----- Canary"}},
 	"_rules_": [{"lb_config": {"password": "Canary", "session": {"key": "y-user"}}, "token": ["Canary"]}]}`
 

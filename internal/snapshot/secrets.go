@@ -89,7 +89,9 @@ func plainText(text string) string {
 			return leftOut
 		}
 		u.User, u.RawQuery, u.Fragment, u.RawFragment = nil, "", "", ""
-		text = u.String()
+		if text = u.String(); strings.Contains(text, "@") { // of a URL within a text
+			return leftOut
+		}
 	}
 	if looksSecret(text) {
 		return leftOut

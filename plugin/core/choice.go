@@ -202,8 +202,17 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *choice) decided(reason lb.Reason) {
 	pl.count(reason)
-	pl.SetNote(pl.describe() + pl.Wait.Text())
+	pl.SetNote(pl.inWords())
 	pl.showing.decided(reason, pl.region.To)
+}
+
+// inWords returns the decision as the access log has it.
+func (pl *choice) inWords() string {
+	policy := ""
+	if pl.Config != nil {
+		policy = " policy=" + pl.Config.Policy
+	}
+	return pl.describe() + pl.Wait.Text() + policy
 }
 
 func (pl *choice) count(reason lb.Reason) {

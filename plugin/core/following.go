@@ -23,7 +23,7 @@ func (pl *choice) answerBegins(end bool) {
 		pl.decided(pl.AbandonReservation())
 	}
 	if pl.region.Follow() {
-		pl.SetNote(pl.describe() + pl.Wait.Text())
+		pl.SetNote(pl.inWords())
 	}
 	if pl.Phase == placement.PhaseLeased {
 		s.Begin(headers, end)
@@ -53,6 +53,9 @@ func (pl *choice) end() {
 	pl.showing.end()
 	if pl.inside == nil && pl.note != "" && pl.Config != nil {
 		r := pl.serving.Record()
-		pl.Gateway.SetNote(string(r.Append([]byte(pl.note))))
+		v := pl.plugin.VM
+		if v.Line = r.Append(append(v.Line[:0], pl.note...)); len(v.Line) > len(pl.note) {
+			pl.Gateway.SetNote(string(v.Line))
+		}
 	}
 }

@@ -37,6 +37,17 @@ func TestRecordInTheAccessLog(t *testing.T) {
 			"\"prompt_tokens_details\":{\"cached_tokens\":400}}}\n\n" + stopEvent)
 		c.Finish()
 	}
+	c := ask("")
+	c.Head(200, [2]string{"content-type", "text/event-stream"})
+	for range 20 {
+		c.Data(wordEvent)
+	}
+	c.Data(stopEvent)
+	c.Finish()
+	const without = " output_tokens=21 usage=estimated "
+	if last := d.access[len(d.access)-1]; !strings.Contains(last, without) {
+		t.Errorf("of a stream without usage the access log has %q, want %q in it", last, without)
+	}
 	const begin, model = " policy=prefix_cache", " model=a%20%22b%22%20c%3D1"
 	const of = " session_id=[0-9a-f]+ prompt=([\\w-]+)"
 	const served = "host=10\\.0\\.0\\.1:8000 reason=chosen load=1 session=home" + begin + model +

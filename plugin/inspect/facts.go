@@ -42,11 +42,26 @@ func (in *Inspector) ownFacts(now time.Duration) []facts {
 		}
 		f := facts{name: cl.Name, config: cl.Latest, usedAt: cl.UsedAt}
 		if len(list) < maxClusters {
+			if view := in.viewOf(now, cl); view != nil {
+				cl.Views[view.ListID] = view
+			}
 			f.addEndpoints(now, cl)
 		}
 		list = append(list, f)
 	}
 	return list
+}
+
+// viewOf returns the endpoints of a cluster as they are by now, nil where the gateway shows them to requests alone, or
+// the configuration lists them.
+func (in *Inspector) viewOf(now time.Duration, cl *clusters.Cluster) *lb.View {
+	switch {
+	case cl.Latest.AmongClusters():
+		return in.views.Of(now, cl.Name, cl.Latest)
+	case len(cl.Latest.EnvoyCfg.Endpoints) > 0:
+		return nil
+	}
+	return in.GW.KnownView(now, cl.Name, cl.Latest)
 }
 
 func (f *facts) addEndpoints(now time.Duration, cl *clusters.Cluster) {

@@ -24,6 +24,8 @@ func (g *fakeGateway) KV() lb.KV           { return g.kv }
 func (g *fakeGateway) Now() time.Duration  { return g.now }
 func (g *fakeGateway) Wall() time.Duration { return wallAhead + g.now }
 
+func (g *fakeGateway) KnownView(time.Duration, string, *config.Config) *lb.View { return nil }
+
 // wallAhead is how far the wall clock is ahead of the process's.
 const wallAhead = 20_000 * 24 * time.Hour
 
@@ -211,10 +213,10 @@ func TestFailedAnswersAreBegunAgain(t *testing.T) {
 	in, answered := vms[0], 0
 	count := func() { answered++ }
 	in.waiting, in.begunAt = []func(){count}, g.now
-	if in.await(g.now+patience-1, false, count); answered != 0 {
+	if in.await(g.now+watchedFor-1, false, count); answered != 0 {
 		t.Error("an answer that may still come is begun again")
 	}
-	if in.await(g.now+patience, false, count); answered != 3 {
+	if in.await(g.now+watchedFor, false, count); answered != 3 {
 		t.Errorf("%d of three calls are answered", answered)
 	}
 }

@@ -26,6 +26,8 @@ const (
 	vmGone = 30 * time.Second
 	// maxVMs is how many VMs tell what they know.
 	maxVMs = 256
+	// maxSwaps is how often a swap is tried.
+	maxSwaps = 8
 	// slotSize is the size of a VM's entry.
 	slotSize = 16
 )
@@ -36,16 +38,19 @@ func (w *watch) isOn(now time.Duration) bool { return now < w.until }
 // seenAt returns when somebody looked last.
 func (w *watch) seenAt() time.Duration { return w.until - watchedFor }
 
-// begin notes that somebody looks now. A swap that is lost is not tried again: another VM has written, and the next
-// call comes soon.
+// begin notes that somebody looks now. If other VMs are faster again and again, the next call notes it.
 func (w *watch) begin(now time.Duration) {
-	val, cas, _ := w.kv.Get(process.KeyWatch)
 	w.until = now + watchedFor
-	if len(val) < 8 {
-		val = make([]byte, 8)
+	for range maxSwaps {
+		val, cas, _ := w.kv.Get(process.KeyWatch)
+		if len(val) < 8 {
+			val = make([]byte, 8)
+		}
+		wire.PutDuration(val, 0, now)
+		if w.kv.Set(process.KeyWatch, val, cas) == nil {
+			return
+		}
 	}
-	wire.PutDuration(val, 0, now)
-	_ = w.kv.Set(process.KeyWatch, val, cas)
 }
 
 // tick looks whether somebody watches, and takes a place for this VM if it has none, or renews it.

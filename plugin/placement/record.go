@@ -11,7 +11,6 @@ import (
 
 // Record is what is known of a request by its end, beside where it was placed. What is not known is 0 or "".
 type Record struct {
-	Policy    string
 	Model     string        // the name that the client has sent, if an endpoint has answered for it
 	TTFT      time.Duration // from when it was sent to the first output of a stream
 	Tokens    answer.Usage  // of the prompt and the answer
@@ -27,15 +26,16 @@ type Record struct {
 // Record returns what is known of the request.
 func (s *Serving) Record() Record {
 	pl := s.Of
-	c, u, r := pl.Config, &pl.Prompt, &pl.Lease.Reservation
-	out := Record{
-		Policy: c.Policy, Bytes: u.Work.Info.TextBytes, Session: pl.SessionID(), Tokens: u.Usage, Estimated: !u.Used,
-	}
+	u, r := &pl.Prompt, &pl.Lease.Reservation
+	out := Record{Bytes: u.Work.Info.TextBytes, Session: pl.SessionID(), Tokens: u.Usage, Estimated: !u.Used}
 	if status := pl.Response.Status; status >= 200 && status < 300 {
 		out.Model = u.Model
 	}
-	if !u.Used && c.Unit == lb.Tokens {
+	if !u.Used && pl.Config.Unit == lb.Tokens {
 		out.Tokens = answer.Usage{Prompt: int(r.Request.PromptTokens), Output: int(r.Request.OutputTokens)}
+		if pl.Response.Streamed {
+			out.Tokens.Output = int(pl.Response.Parts) // engines send each token by itself
+		}
 	}
 	if first := pl.Response.FirstAt; first > 0 {
 		out.TTFT = max(time.Millisecond, first-pl.Response.SentAt)
@@ -50,10 +50,9 @@ func (s *Serving) Record() Record {
 // maxModel is the length at which the name of a model is cut off.
 const maxModel = 64
 
-// Append appends the record to a line of the access log. What a client could choose is escaped.
+// Append appends to a line of the access log what is known. What a client could choose is escaped.
 func (r *Record) Append(line []byte) []byte {
 	number := func(name string, v int64) { line = strconv.AppendInt(append(line, name...), v, 10) }
-	line = append(append(line, " policy="...), r.Policy...)
 	if r.Model != "" {
 		line = appendEscaped(append(line, " model="...), r.Model, maxModel)
 	}

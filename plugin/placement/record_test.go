@@ -20,7 +20,7 @@ func TestRecordIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.IntRange(0, 1<<20)
 		r := Record{
-			Policy: "prefix_cache", Model: string(rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "model")),
+			Model: string(rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "model")),
 			TTFT:  time.Duration(number.Draw(t, "ttft")) * time.Millisecond,
 			Bytes: number.Draw(t, "bytes"), Matches: rapid.Bool().Draw(t, "matches"),
 			Session: rapid.Uint32().Draw(t, "session"), Estimated: rapid.Bool().Draw(t, "estimated"),

@@ -38,6 +38,7 @@ type VM struct {
 	listener  *Plugin            // the newest configuration at the latest tick
 	gauges    *gauges.Gauges     // what the statistics show
 	Duplicate bool               // the plugin was found twice in one filter chain
+	Line      []byte             // memory for lines of the access log
 }
 
 // New returns the state of a VM in a gateway of the given kind.
@@ -55,7 +56,7 @@ func New(gw host.Gateway, kind config.Host) *VM {
 	v.Lists = v.Scraping.NewLists()
 	v.Regions = regions.New(e, v.configs.allRegions, v.Clusters, v.Stores, v.Views, v.Scraping, v.WakeAt)
 	v.API = admission.New(e, v, v.WakeAt, views.BudgetScope)
-	v.Inspector = inspect.New(e, v, v.Clusters, v.Stores, v.Regions, v.WakeAt, version)
+	v.Inspector = inspect.New(e, v, v.Clusters, v.Stores, v.Views, v.Regions, v.WakeAt, version)
 	v.gauges = gauges.New(e, v.configs.allParts, v.Clusters, v.Stores)
 	return v
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/metrics"
 	"github.com/warmgate/warmgate/e2e/bench/prefix"
 	"github.com/warmgate/warmgate/e2e/bench/push"
+	"github.com/warmgate/warmgate/e2e/bench/regions"
 	"github.com/warmgate/warmgate/e2e/simload"
 	"github.com/warmgate/warmgate/internal/enginesim"
 	"github.com/warmgate/warmgate/internal/simulate"
@@ -145,6 +146,7 @@ func (s settings) real(line bench.Line) error {
 		func() (simload.Ranking, error) { return prefix.SimulatedRanking(s.trace, silent) },
 		func() (simload.Ranking, error) { return push.SimulatedRanking(silent) },
 		func() (simload.Ranking, error) { return metrics.SimulatedRanking(silent) },
+		func() (simload.Ranking, error) { return regions.SimulatedRanking(silent) },
 	} {
 		r, err := ranked()
 		if err != nil {

@@ -203,3 +203,14 @@ func TestFit(t *testing.T) {
 		}
 	}
 }
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 1.25: "1.2", 42: "42", 9999: "9999", 12345: "12k", 1.5e6: "1.5M",
+		999.4e6: "999M", 999.6e6: "1G", 25e9: "25G",
+	} {
+		if got := number(v); got != want {
+			t.Errorf("%g is written %s, want %s", v, got, want)
+		}
+	}
+}

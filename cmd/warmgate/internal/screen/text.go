@@ -106,6 +106,8 @@ func (s Style) bar(share float64, width int) string {
 // number writes a number in about three digits.
 func number(v float64) string {
 	switch {
+	case v >= 999.5e6: // which three digits write as 1000 million
+		return fmt.Sprintf("%.3gG", v/1e9)
 	case v >= 1e6:
 		return fmt.Sprintf("%.3gM", v/1e6)
 	case v >= 1e4:

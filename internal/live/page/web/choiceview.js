@@ -11,10 +11,10 @@ export function newDecisions(app) {
   const { say } = app.words;
   const list = el("ol", { class: "choices", "aria-label": say("decisions") });
   const newer = el("button", { type: "button", class: "newer", hidden: "", click: () => fill() });
-  const none = el("p", { class: "quiet" }, say("needless"));
+  const hint = el("p", { class: "quiet" });
   const detail = newDetail(app, close);
   const element = el("div", { class: "split" },
-    el("div", {}, el("h2", {}, say("decisions")), none, newer, list), detail.element);
+    el("div", {}, el("h2", {}, say("decisions")), hint, newer, list), detail.element);
   const views = new Map();
   let all = [];
   let top = 0;
@@ -47,7 +47,7 @@ export function newDecisions(app) {
   }
   function update(choices) {
     all = latest(choices);
-    visible(none, all.length === 0);
+    put(hint, say(all.length ? "choose" : "needless"));
     if (list.matches(":hover, :focus-within")) {
       const known = new Map(all.map((item) => [item.key, item]));
       views.forEach((view, key) => known.has(key) && view.update(known.get(key)));
@@ -135,6 +135,9 @@ function leadOf({ say, number }, decision, { winner, margin, rival }) {
   if (margin === null) {
     return say("noLead");
   }
+  if (margin === 0) {
+    return say("tied", { addr: winner.addr, rival });
+  }
   const cost = number(winner.cost + margin, 3);
   return margin < 0
     ? say("wonThough", { addr: winner.addr, rival, n: number(-margin, 3) })
@@ -164,7 +167,7 @@ function factsOf({ say, number, ms }, decision) {
 }
 
 // costTable returns the candidates with their costs, term by term.
-function costTable({ say, number }, rows) {
+function costTable({ say, number, percent }, rows) {
   const terms = [["base", ""], ["load", "+"], ["over", "+"], ["credit", "−"]];
   const plain = ["matched", "inFlight"];
   const heads = [say("addr"), ...terms.map(([key, sign]) => `${sign} ${say(key)}`.trim()), `= ${say("cost")}`,
@@ -175,7 +178,7 @@ function costTable({ say, number }, rows) {
     return el("tr", { class: row.chosen ? "chosen" : row.full ? "full" : "" },
       el("th", { scope: "row" }, name.filter(Boolean).join(" ")),
       ...numbers.map((value) => el("td", { class: "number" }, number(value, 3))),
-      el("td", { class: "number" }, number(row.matched)), el("td", { class: "number" }, number(row.requests)));
+      el("td", { class: "number" }, percent(row.matched)), el("td", { class: "number" }, number(row.requests)));
   });
   return el("table", { class: "costs" },
     el("thead", {}, el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)))),

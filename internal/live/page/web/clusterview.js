@@ -41,11 +41,11 @@ export function newCluster(app) {
 
 function countedIn({ say }, cluster) {
   const parts = [];
-  if (cluster.store) {
-    parts.push(`${say("store")} ${cluster.store}`);
-  }
   if (cluster.unit) {
     parts.push(`${say("unit")} ${cluster.unit}`);
+  }
+  if (cluster.store) {
+    parts.push(`${say("store")} ${cluster.store}`);
   }
   return parts.join(", ");
 }
@@ -72,6 +72,9 @@ function newFigures(app) {
       for (const [key, cell] of cells) {
         put(cell, values[key](cluster));
       }
+      // Where no cache is in play, a share of 0 says nothing.
+      const cached = (cluster.expected_cached ?? null) !== null || cluster.reported_cached > 0;
+      visible(cells.get("cachedFigure").parentElement, cached);
     },
   };
 }

@@ -1,4 +1,4 @@
-// A lane: the row of an endpoint, with its requests as marks that come from the left, wait, run, and leave at the right.
+// A lane: the row of an endpoint. Its requests are marks that come from the left, wait, run, and leave at the right.
 import { el, put } from "./dom.js";
 import { limit, load, newLane, place, step } from "./lanes.js";
 
@@ -50,20 +50,6 @@ function newTrack() {
   const element = el("div", { class: "track", "aria-hidden": "true" }, bars, limits.cap, limits.push_limit);
   let lane = newLane();
 
-  function showLimits(endpoint, scaled) {
-    for (const [key, line] of Object.entries(limits)) {
-      const at = limit(endpoint[key] ?? 0, scaled);
-      line.hidden = at === null;
-      line.style.setProperty("--x", at ?? 0);
-    }
-  }
-
-  function showBars(endpoint, scaled) {
-    const { running, waiting } = load(endpoint);
-    bars.children[0].style.setProperty("--share", Math.min(1, waiting / scaled.length));
-    bars.children[1].style.setProperty("--share", Math.min(1, running / scaled.length));
-  }
-
   function showMarks(endpoint, scaled, ended) {
     for (const mark of step(lane, endpoint, scaled.each, ended)) {
       const shown = marks.get(mark.id);
@@ -94,18 +80,32 @@ function newTrack() {
   }
 
   function update(endpoint, scaled, ended, marked) {
-    showLimits(endpoint, scaled);
+    showLimits(limits, endpoint, scaled);
     bars.hidden = marked;
     if (marked) {
       showMarks(endpoint, scaled, ended);
       return;
     }
-    showBars(endpoint, scaled);
+    showBars(bars.children, endpoint, scaled);
     marks.forEach((shown) => shown.remove());
     marks.clear();
     lane = newLane();
   }
   return { element, update };
+}
+
+function showLimits(lines, endpoint, scaled) {
+  for (const [key, line] of Object.entries(lines)) {
+    const at = limit(endpoint[key] ?? 0, scaled);
+    line.hidden = at === null;
+    line.style.setProperty("--x", at ?? 0);
+  }
+}
+
+function showBars([waits, runs], endpoint, scaled) {
+  const { running, waiting } = load(endpoint);
+  waits.style.setProperty("--share", Math.min(1, waiting / scaled.length));
+  runs.style.setProperty("--share", Math.min(1, running / scaled.length));
 }
 
 // move sends a mark to a place on its lane, at some time before the next frame.

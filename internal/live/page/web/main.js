@@ -50,7 +50,7 @@ function build() {
   if (app.record) {
     startPlayer();
   } else {
-    draw();
+    draw(true);
   }
 }
 
@@ -79,9 +79,11 @@ function buildTop() {
 // buildKey explains what is drawn on lanes. Where nothing moves there are none.
 function buildKey() {
   const parts = [["runs", "running"], ["waits", "waiting"], ["cap-line", "cap"], ["push-line", "push"]];
+  const items = parts.map(([name, word]) => el("span", {}, el("i", { class: name }), app.words.say(word)));
+  [, , app.views.cap, app.views.push] = items;
   app.views.each = el("span");
-  document.getElementById("key").replaceChildren(...parts.map(([name, word]) =>
-    el("span", {}, el("i", { class: name }), app.words.say(word))), app.views.each);
+  const flow = el("span", {}, app.words.say("flow"));
+  document.getElementById("key").replaceChildren(...items, flow, app.views.each);
 }
 
 function setTheme(button, theme) {
@@ -134,20 +136,24 @@ function speak(text) {
   put(document.getElementById("spoken"), text);
 }
 
-// draw shows the latest frame.
-function draw() {
+// draw shows the latest frame. While the page is paused it does so only on a page that is empty.
+function draw(empty = false) {
   showState();
-  if (!app.frame || app.paused) {
+  if (!app.frame || app.paused && !empty) {
     return;
   }
   const note = document.getElementById("note");
   visible(note, Boolean(app.frame.note));
   put(note, app.frame.note);
+  note.classList.toggle("lines", Boolean(app.frame.note?.includes("\n")));
   const gateways = app.frame.gateways ?? [];
   const moving = !stillness.matches;
   visible(document.getElementById("key"), moving);
   const clusters = gateways.flatMap((gateway) => gateway.clusters ?? []);
-  const scaled = steady(app.scaled, scale(clusters.flatMap((cluster) => cluster.endpoints ?? [])));
+  const endpoints = clusters.flatMap((cluster) => cluster.endpoints ?? []);
+  visible(app.views.cap, endpoints.some((endpoint) => endpoint.cap));
+  visible(app.views.push, endpoints.some((endpoint) => endpoint.push_limit));
+  const scaled = steady(app.scaled, scale(endpoints));
   app.scaled = scaled;
   visible(app.views.each, scaled.each > 1);
   put(app.views.each, app.words.say("eachMark", { n: scaled.each }));
@@ -227,6 +233,6 @@ function start() {
   });
 }
 
-stillness.addEventListener("change", draw);
+stillness.addEventListener("change", () => draw());
 darkness.addEventListener("change", () => app.views.plots.restyle());
 start();

@@ -10,7 +10,7 @@ const PLOTS = [
   { key: "requestsPlot", lines: [{ of: "requests", name: "" }], show: "perS" },
   {
     key: "cached", lines: [{ of: "expected", name: "cachedExpected", dash: true },
-      { of: "reported", name: "cachedReported" }], show: "share",
+      { of: "reported", name: "cachedReported" }], show: "share", rare: true,
   },
   { key: "refusedPlot", lines: [{ of: "refused", name: "" }], show: "perS", rare: true },
 ];
@@ -89,7 +89,8 @@ function newPlot(app, plot) {
   function update(drawn, changes) {
     latest = drawn;
     marks = changes;
-    visible(element, !plot.rare || drawn.all.some((line) => plot.lines.some((part) => line.values[part.of].some(Boolean))));
+    const isThere = (line) => plot.lines.some((part) => line.values[part.of].some(Boolean));
+    visible(element, !plot.rare || drawn.all.some(isThere));
     const next = JSON.stringify(drawn.all.map((line) => line.gateway));
     if (next !== shape || !chart) {
       shape = next;
@@ -204,14 +205,18 @@ function newChanges(app) {
   const views = new Map();
   function newChange() {
     const line = el("li");
-    const update = (item) => put(line, `${time(item.at * 1000)}  ${item.note ?? say("policyIs", item)}`);
+    const update = (item) => {
+      const [text] = (item.note ?? say("policyIs", item)).split("\n"); // a heading says enough
+      put(line, `${time(item.at * 1000)}  ${text}`);
+    };
     return { element: line, update };
   }
   return {
     element,
     update(marks) {
       visible(element, marks.length > 0);
-      each(list, views, marks, (item) => JSON.stringify(item), newChange);
+      const newest = [...marks].sort((a, b) => b.at - a.at); // in view, however many there are
+      each(list, views, newest, (item) => JSON.stringify(item), newChange);
     },
   };
 }
