@@ -11,8 +11,9 @@ import (
 	"github.com/warmgate/warmgate/internal/simulate"
 )
 
-// contenders returns what the flags name.
-func (s *simulation) contenders(stdin io.Reader) (all []simulate.Contender, err error) {
+// contenders returns what the flags name. What the plugin would warn of is written to notes, each once: a key that it
+// does not have makes no difference between rows.
+func (s *simulation) contenders(stdin io.Reader, notes io.Writer) (all []simulate.Contender, err error) {
 	named, err := s.named(stdin)
 	if err != nil {
 		return nil, err
@@ -21,10 +22,17 @@ func (s *simulation) contenders(stdin io.Reader) (all []simulate.Contender, err 
 		return nil, err
 	}
 	var faults []error
+	warned := map[string]bool{}
 	for i := range named {
 		c, err := named[i].parse()
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", named[i].flag, err))
+		}
+		for _, w := range c.Warnings {
+			if !warned[w] {
+				warned[w] = true
+				fmt.Fprintf(notes, "%s: %s\n", named[i].flag, w)
+			}
 		}
 		all = append(all, c)
 	}

@@ -87,6 +87,8 @@ const maxReplicas = 1000
 // validate refuses what there cannot be.
 func (e *fleet) validate() error {
 	switch {
+	case e.address == "": // which would be all of them
+		return errors.New("--listen wants an address")
 	case e.replicas < 1 || e.replicas > maxReplicas:
 		return fmt.Errorf("want 1 server at least, and %d at most", maxReplicas)
 	case e.port < 0 || e.port > 0 && e.port+e.replicas-1 > 65535:

@@ -172,6 +172,8 @@ func TestEngineRefuses(t *testing.T) {
 		{"--answer 0", "--answer of 1 token"},
 		{"--grace -1s", "--grace must not"},
 		{"--speed 0", "speed must be positive"},
+		{"--speed 1e-9", "at most 3600000 ms, divided by the speed"},
+		{"--listen=", "--listen wants an address"},
 		{"--queue 0", "--queue of 1 at least"},
 		{"--cache 15", "--cache of 16 tokens"},
 		{"8000", `unknown command "8000"`},

@@ -62,7 +62,7 @@ list. With --live a running gateway explains the request, by what it knows (lb_c
 	flags.StringVar(&x.path, "path", "", "path of the request (default: by the form of its body)")
 	flags.Uint64Var(&x.seed, "seed", 1, "of random draws")
 	flags.StringVar(&x.live, "live", "", "URL at which a gateway shows what it knows: have it explain the request")
-	flags.StringVar(&x.tokenFile, "token-file", "", "file with the token for that")
+	flags.StringVar(&x.tokenFile, "token-file", "", "file with the token for --live")
 	outputFlag(command, &x.output, "text", "json")
 	command.MarkFlagsOneRequired("config", "live")
 	command.MarkFlagsMutuallyExclusive("config", "live")
@@ -120,11 +120,11 @@ func (x *explaining) askLive(r *explanation.Request) (*state.Explanation, error)
 	defer answer.Body.Close()
 	text, err := explanation.Answer(answer.StatusCode, answer.Body)
 	if err != nil {
-		return nil, fmt.Errorf("--live %s: %w", x.live, err)
+		return nil, fmt.Errorf("--live: %w", err)
 	}
 	e := new(state.Explanation)
 	if err := json.Unmarshal(text, e); err != nil || e.Format != state.Format {
-		return nil, fmt.Errorf("--live %s: the answer is none that this version of warmgate understands", x.live)
+		return nil, errors.New("--live: the answer is none that this version of warmgate understands")
 	}
 	return e, nil
 }

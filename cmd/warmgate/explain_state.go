@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,9 @@ func (x *explaining) readState(q *explain.Question) error {
 			if err != nil {
 				return fmt.Errorf("--endpoint %s: %w", text, err)
 			}
+			if hasEndpoint(&c, e.Addr) {
+				return fmt.Errorf("--endpoint %s: this address is there twice", text)
+			}
 			c.Endpoints = append(c.Endpoints, e)
 		}
 		q.State.Clusters = []state.Cluster{c}
@@ -45,9 +49,18 @@ func (x *explaining) readState(q *explain.Question) error {
 		if addr == "" || err != nil {
 			return fmt.Errorf("--cached %s: want an address and a part like 10.0.0.1:8000=80%%", text)
 		}
+		if all := q.State.Clusters; len(all) > 0 && !slices.ContainsFunc(all, func(c state.Cluster) bool {
+			return hasEndpoint(&c, addr)
+		}) {
+			return fmt.Errorf("--cached %s: no endpoint has this address", text)
+		}
 		q.Cached[addr] = part
 	}
 	return x.chooseCluster(q)
+}
+
+func hasEndpoint(c *state.Cluster, addr string) bool {
+	return slices.ContainsFunc(c.Endpoints, func(e state.Endpoint) bool { return e.Addr == addr })
 }
 
 // chooseCluster finds out to which cluster the request is routed.

@@ -25,7 +25,7 @@ var (
 		"respond": "POST /v1/responses HTTP/1.1\nHost: llm\nContent-Type: application/json\nX-Session: s-17\n\n" +
 			`{"model":"qwen","instructions":"be brief","input":[{"role":"user","content":"hello"}]}`,
 		"anthropic": "POST /v1/messages HTTP/1.1\r\nHost: llm\r\nContent-Type: application/json\r\n" +
-			"X-Tenant: acme\r\n\r\n" +
+			"X-Tenant: acme\r\nExpect: 100-continue\r\n\r\n" +
 			`{"model":"claude","system":"be brief","max_tokens":99,"messages":[{"role":"user","content":"hello"}]}`,
 		"gemini": "POST /v1beta/models/gemini-2.0:streamGenerateContent?alt=sse HTTP/1.1\nHost: llm\n" +
 			"Content-Type: application/json\n\n" + `{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}`,
@@ -125,14 +125,16 @@ func TestExplainRefuses(t *testing.T) {
 		"-c prefix.yaml --endpoint tokens=3":                            "want an address",
 		"-c prefix.yaml --endpoint 10.0.0.1:80,tokens=3":                "want requests=N, too",
 		"-c prefix.yaml --endpoint 10.0.0.1:80 --cached 10.0.0.1:80=2":  "want an address and a part",
+		"-c prefix.yaml --endpoint 10.0.0.1:80 --endpoint 10.0.0.1:80":  "is there twice",
+		"-c prefix.yaml --endpoint 10.0.0.1:80 --cached 10.0.0.1:8=5%":  "no endpoint has this address",
 		"-c prefix.yaml --state prefix.yaml":                            "is no snapshot",
 		"-c prefix.yaml --state gateway.json":                           "--gateway: one, two",
 		"-c prefix.yaml --state gateway.json --gateway two":             "has no state of two",
 		"-c prefix.yaml --state gateway.json --gateway x":               "has no gateway",
 		"-c prefix.yaml --state gateway.json --gateway one":             "--cluster: llm, a, b",
 		"-c prefix.yaml --state gateway.json --gateway one --cluster x": "no such cluster",
-		"--live 127.0.0.1:1":                                            "want a URL like",
-		"--live http://127.0.0.1:1/x":                                   "connection refused",
+		"--live 127.0.0.1:1":          "want a URL like",
+		"--live http://127.0.0.1:1/x": "connection refused",
 	} {
 		status, out, errs := play(askedRequests["chat"], strings.Fields("explain "+args)...)
 		if status != statusFault || out != "" || !strings.Contains(errs, want) {
@@ -161,11 +163,12 @@ func TestExplainLive(t *testing.T) {
 	}))
 	defer gateway.Close()
 	files(t, map[string]string{"token": "0123456789abcdef\n"})
-	ask := func() (int, string, string) {
-		return play(askedRequests["respond"], "explain", "--live", gateway.URL+"/inspect", "--token-file", "token")
+	ask := func(more ...string) (int, string, string) {
+		args := []string{"explain", "--live", gateway.URL + "/inspect", "--token-file", "token"}
+		return play(askedRequests["respond"], append(args, more...)...)
 	}
 	e := state.Explanation{Format: state.Format, Decisions: []state.Decision{{
-		Policy: "prefix_cache", Cluster: "llm", Reason: "no_endpoints\x1b[1m",
+		Policy: "prefix_cache", Cluster: "llm", Reason: "no_endpoints\x1b[1m\u009b",
 		Candidates: []state.Candidate{{Addr: "a\x1b[1m"}},
 		Excluded:   []state.Excluded{{Addr: "b\x1b[1m", Why: "\x1b[1m"}},
 	}}}
@@ -178,6 +181,10 @@ func TestExplainLive(t *testing.T) {
 	if code != 0 || !strings.Contains(out, `prefix_cache in llm`) || !strings.Contains(out, `no_endpoints\x1b[1m`) ||
 		strings.Contains(out, "\x1b") {
 		t.Errorf("status %d, %s%s", code, out, errs)
+	}
+	code, out, _ = ask("-o", "json")
+	if code != 0 || !strings.Contains(out, `no_endpoints\u001b[1m\u009b`) || strings.ContainsAny(out, "\x1b\u009b") {
+		t.Errorf("as JSON: status %d, %s", code, out)
 	}
 	if got.URL.Path != "/inspect/explain/v1/responses" || got.Header.Get("X-Session") != "s-17" || got.Host != "llm" ||
 		got.Header.Get("Authorization") != "Bearer 0123456789abcdef" {

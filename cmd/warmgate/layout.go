@@ -167,7 +167,11 @@ func (l *layouts) gamesOf(contenders []simulate.Contender, e simulate.Engine, fe
 	if len(l.servers) > 0 {
 		var fleet []simulate.Engine
 		for _, s := range l.servers {
-			fleet = append(fleet, s.engines(e)...)
+			engines := s.engines(e)
+			if err := engines[0].Times.Validate(); err != nil {
+				return nil, fmt.Errorf("--servers %s: %w", s.text, err)
+			}
+			fleet = append(fleet, engines...)
 		}
 		all = append(all, simulate.Alone(fleet))
 	} else if fewest {

@@ -141,7 +141,7 @@ lb_config: {store: redis, serviceFQDN: redis.static}
 func TestSimulateVary(t *testing.T) {
 	files(t, map[string]string{"rule.yaml": `
 _rules_:
-- _match_service_: [llm]
+- _match_service_: [llm.dns]
   lb_policy: prefix_cache
   lb_config: {max_inflight: 1}
 `})
@@ -160,6 +160,15 @@ _rules_:
 		if few := i == 1 || i == 3; few != (refused[name] != "0") {
 			t.Errorf("%s: %s refused", name, refused[name])
 		}
+	}
+}
+
+// A key that the plugin does not have is played without effect, and once said to be so.
+func TestSimulateWarns(t *testing.T) {
+	status, _, errs := play("", append(quickly, "--policy", "prefix_cache", "--vary", "lb_config.foreign=1,2")...)
+	const want = "--policy prefix_cache --vary lb_config.foreign=1: lb_config.foreign is no key of this plugin"
+	if status != 0 || !strings.HasPrefix(errs, want) || strings.Count(errs, "\n") != 1 {
+		t.Errorf("%d %s, want one line: %s", status, errs, want)
 	}
 }
 
@@ -193,6 +202,7 @@ func TestLayoutsRefused(t *testing.T) {
 		{"--transfer-ms 1", "--transfer-ms is for a --prefill"},
 		{"--servers 2 --endpoints 2", "[servers endpoints]"},
 		{"--servers 2:speed=0", "like 2:speed"},
+		{"--servers 2:speed=1e-300", "--servers 2:speed=1e-300: times must"},
 		{"--servers 2:color=1", "like 2:speed"},
 		{"--servers 2:cache=1", "like 2:speed"},
 		{"--servers 0", "1 endpoint"},

@@ -32,6 +32,7 @@ func run(args []string, s streams) int {
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
+	addCompletion(root)
 	begun := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
 	command, err := root.ExecuteC()
@@ -63,4 +64,15 @@ who run such gateways. It changes nothing.`,
 	root.AddCommand(newValidate(), newExplain(), newSimulate(), newCalibrate(), newEngine(), newSnapshot(), newTop(),
 		newUI(), newVersion(), newMan())
 	return root
+}
+
+// addCompletion adds the command that prints completions, to a root that knows where to print. By itself it would
+// answer a shell that it does not know with its help, as if that were one.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = cobra.NoArgs, func(command *cobra.Command, _ []string) error { return command.Help() }
+		}
+	}
 }

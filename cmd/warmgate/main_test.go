@@ -161,6 +161,12 @@ func TestManualAndCompletion(t *testing.T) {
 			t.Errorf("%s: %d", shell, status)
 		}
 	}
+	if status, out, errs := play("", "completion", "sh"); status != 2 || out != "" || !strings.Contains(errs, `"sh"`) {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+	if status, out, _ := play("", "completion"); status != 0 || !strings.Contains(out, "powershell") {
+		t.Errorf("%d %s", status, out)
+	}
 	if _, out, _ := play("", "__complete", "validate", "-o", "s"); !strings.Contains(out, "sarif") {
 		t.Error(out)
 	}

@@ -121,7 +121,7 @@ func (s *simulation) run(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	contenders, err := s.contenders(command.InOrStdin())
+	contenders, err := s.contenders(command.InOrStdin(), command.ErrOrStderr())
 	if err != nil {
 		return err
 	}

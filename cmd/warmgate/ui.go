@@ -66,7 +66,7 @@ func (u *ui) run(command *cobra.Command, args []string) error {
 	}
 	listener, err := net.Listen("tcp", u.listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; --listen wants an address and a port, like 127.0.0.1:8899", err)
 	}
 	defer listener.Close()
 	at := listener.Addr().(*net.TCPAddr)

@@ -58,6 +58,20 @@ func TestUI(t *testing.T) {
 	}
 }
 
+func TestUIRefuses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, at := range []string{taken.Addr().String(), "8080", "127.0.0.1"} {
+		status, out, errs := play("", "ui", "admin.sock", "--listen", at)
+		if status != 2 || out != "" || !strings.Contains(errs, "--listen wants an address and a port") {
+			t.Errorf("%s: %d %s%s", at, status, out, errs)
+		}
+	}
+}
+
 func TestViewerToken(t *testing.T) {
 	here, everywhere := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, &net.TCPAddr{IP: net.IPv4zero, Port: 1}
 	if token, made, err := new(ui).token(here); token != "" || made != "" || err != nil {

@@ -54,12 +54,7 @@ func swap(t *testing.T, file, old, text string) {
 // engines runs the service of model servers, and returns the ports of its replicas.
 func engines(t *testing.T, s types.ServiceConfig) (ports []string) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "warmgate")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "./cmd/warmgate")
-	build.Dir = harness.PathT(t, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := harness.ProgramT(t, t.TempDir())
 	for range *s.Deploy.Replicas {
 		port := harness.FreePortT(t)
 		// The later of two flags counts.

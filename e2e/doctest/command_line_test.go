@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,12 +24,7 @@ const commandLine = "docs/command-line.md"
 func TestCommandLine(t *testing.T) {
 	needs(t, "curl")
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin")+"/",
-		"./cmd/warmgate")
-	build.Dir = root(t)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	harness.ProgramT(t, filepath.Join(dir, "bin"))
 	files := os.DirFS(harness.PathT(t, "envoy-config"))
 	if err := os.CopyFS(filepath.Join(dir, "envoy-config"), files); err != nil {
 		t.Fatal(err)

@@ -47,12 +47,7 @@ func start(t *testing.T, config string) *stage {
 	}
 	t.Cleanup(sync.OnceFunc(func() { close(hold) }))
 	s.gateway = harness.StartT(t, o)
-	s.program = filepath.Join(s.dir, "warmgate")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", s.program, "./cmd/warmgate")
-	build.Dir = harness.PathT(t, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	s.program = harness.ProgramT(t, s.dir)
 	s.write("token", token)
 	harness.Await(t, func() error {
 		if r := harness.Send(t, nil, http.MethodGet, s.gateway.URL()+"/v1/models", "").Reason(); r != "chosen" {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -230,6 +231,18 @@ func ReadT(t testing.TB, name string) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// ProgramT builds the program warmgate into a folder, and returns its path.
+func ProgramT(t testing.TB, dir string) string {
+	t.Helper()
+	program := filepath.Join(dir, "warmgate")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "./cmd/warmgate")
+	build.Dir = PathT(t, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
 }
 
 // OwnSecret is what tests write in the place of passwords that everybody knows.

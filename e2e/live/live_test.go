@@ -76,12 +76,7 @@ func start(t *testing.T, whole bool) *stage {
 		}
 		s.args = append(s.args, "--inspect", s.gateway.URL(), "--token-file", file)
 	}
-	s.program = filepath.Join(t.TempDir(), "warmgate")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", s.program, "./cmd/warmgate")
-	build.Dir = harness.PathT(t, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	s.program = harness.ProgramT(t, t.TempDir())
 	return s
 }
 
@@ -236,22 +231,16 @@ func (s *stage) check(t *testing.T, got *snapshot.Snapshot, decided float64, hel
 			}
 		}
 	}
-	var chosen float64
-	for _, stat := range g.Statistics {
-		if stat.Name == "warmgate_decisions_total" && stat.Labels["reason"] == "chosen" {
-			chosen += stat.Value
-		}
-	}
-	if chosen != decided {
+	isChosen := func(labels map[string]string) bool { return labels["reason"] == "chosen" }
+	if chosen := total(g, "warmgate_decisions_total", isChosen); chosen != decided {
 		t.Errorf("%g requests are chosen, want %g", chosen, decided)
 	}
 	for name, want := range map[string]float64{
 		"warmgate_prompt_tokens_total": s.prompt, "warmgate_cached_tokens_total": s.cached,
 	} {
-		for _, stat := range g.Statistics {
-			if stat.Name == name && stat.Value != want || want == 0 {
-				t.Errorf("%s is %g, answers have %g", name, stat.Value, want)
-			}
+		counted := total(g, name, func(map[string]string) bool { return true })
+		if counted != want || want == 0 {
+			t.Errorf("%s is %g, answers have %g", name, counted, want)
 		}
 	}
 	if !whole {
@@ -282,6 +271,16 @@ func (s *stage) check(t *testing.T, got *snapshot.Snapshot, decided float64, hel
 	if !maps.Equal(loads, held) || scope.Name != "llm" || scope.Owners == 0 || scope.Pages == 0 || scope.Waiting != 0 {
 		t.Errorf("in Redis is %+v, held are %v", scope, held)
 	}
+}
+
+// total returns the sum of a statistic over all series for whose labels is holds.
+func total(g *snapshot.Gateway, name string, is func(labels map[string]string) bool) (sum float64) {
+	for _, stat := range g.Statistics {
+		if stat.Name == name && is(stat.Labels) {
+			sum += stat.Value
+		}
+	}
+	return sum
 }
 
 // inFlight returns the requests at each endpoint that has some.

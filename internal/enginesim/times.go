@@ -26,10 +26,10 @@ func DefaultTimes() Times {
 	return Times{Speed: 1, PrefillOverheadMS: 5, PrefillTokenMS: 0.05, DecodeStepMS: 9.5, DecodeSeqMS: 0.5}
 }
 
-// maxMS bounds each time, so that no step is longer than a time.Duration can be.
+// maxMS bounds each time at the engine's speed, so that no step is longer than a time.Duration can be.
 const maxMS = 3_600_000
 
-// Validate reports a speed that is not positive, and times that are negative or longer than an hour.
+// Validate reports a speed that is not positive, and times that are negative, or longer than an hour at that speed.
 func (t Times) Validate() error {
 	if !(t.Speed > 0) {
 		return errors.New("the speed must be positive")
@@ -37,8 +37,8 @@ func (t Times) Validate() error {
 	for _, ms := range []float64{
 		t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS,
 	} {
-		if !(ms >= 0 && ms <= maxMS) {
-			return fmt.Errorf("times must not be negative, and at most %d ms", maxMS)
+		if !(ms >= 0 && ms/t.Speed <= maxMS) {
+			return fmt.Errorf("times must not be negative, and at most %d ms, divided by the speed", maxMS)
 		}
 	}
 	return nil

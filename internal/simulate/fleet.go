@@ -32,6 +32,8 @@ type Contender struct {
 	Config *config.Config
 	// NoMetrics is set if the metrics of engines are not read.
 	NoMetrics bool
+	// Warnings are what the plugin would warn of in its configuration, one sentence each.
+	Warnings []string
 	// Shared is set if all gateways before a pool count in one store, as with Redis, but without its latency. Else each
 	// knows only what it has sent itself.
 	Shared bool
@@ -53,6 +55,7 @@ func ParseContender(name string, raw []byte, gateway config.Host) (Contender, er
 	}
 	return Contender{
 		Name: name, Config: c, NoMetrics: !c.Scrapes(gateway), Shared: c.Store == config.StoreRedis,
+		Warnings: set.Warnings(),
 	}, playable(c)
 }
 

@@ -3,7 +3,9 @@ package snapshot
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -206,8 +208,14 @@ func (g *gateway) state(ctx context.Context, since int64) (*state.State, error) 
 	if since > 0 {
 		from += "?since=" + strconv.FormatInt(since, 10)
 	}
-	if err := getJSON(ctx, &g.inspect, from, g.Token, mostState, s); err != nil {
-		return nil, err
+	err := getJSON(ctx, &g.inspect, from, g.Token, mostState, s)
+	switch err {
+	case nil:
+		return s, nil
+	case statusError(http.StatusUnauthorized):
+		return nil, fmt.Errorf("%w: it wants the token of lb_config.inspect.token (--token-file)", err)
+	case statusError(http.StatusNotFound):
+		return nil, fmt.Errorf("%w: nothing is shown at this path; lb_config.inspect switches that on", err)
 	}
-	return s, nil
+	return nil, err
 }

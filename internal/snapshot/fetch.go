@@ -56,7 +56,7 @@ func getJSON(ctx context.Context, client *http.Client, from, token string, most 
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", resp.StatusCode)
+		return statusError(resp.StatusCode)
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
 	switch {
@@ -71,14 +71,19 @@ func getJSON(ctx context.Context, client *http.Client, from, token string, most 
 	return nil
 }
 
+// statusError is the status of an answer that is not what was asked for.
+type statusError int
+
+func (s statusError) Error() string { return fmt.Sprintf("status %d", int(s)) }
+
 // plain returns an error without the URL.
 func plain(err error) error {
-	var of *url.Error
-	if !errors.As(err, &of) {
-		return err
-	}
-	if of.Timeout() {
+	var waited interface{ Timeout() bool } // before the answer or within it
+	if errors.As(err, &waited) && waited.Timeout() {
 		return fmt.Errorf("no answer within %s", timeout)
 	}
-	return of.Err
+	if of := (*url.Error)(nil); errors.As(err, &of) {
+		return of.Err
+	}
+	return err
 }

@@ -52,8 +52,10 @@ const planted = `{"lb_policy": "prefix_cache", "lb_config": {"api": {"path": "/x
 	"headers": {"Authorization": "Canary", "x-a": "Bearer Canary", "x-b": ["Basic Canary=="]},
 	"unknown": {"clientSecret": {"value": "Canary"}, "apikey": 17, "a": "sk-Canary0123456789", "b": "x?token=Canary",
 		"c": "https://me:Canary@host/path?key=Canary#Canary", "d": "postgres://u:Canary@[bad",
-		"g": "see /a or postgres://u:Canary@h/b", "n": 1e400,
-		"sk-Canary0123456789": 1, "e": "Canary0123456789abcdefgh", "f": "-----BEGIN RSA PRIVATE KEY----- Canary"}},
+		"k": "see /a or postgres://u:Canary@h/b", "n": 1e400,
+		"sk-Canary0123456789": 1, "e": "Canary0123456789abcdefgh", "f": "-----BEGIN RSA PRIVATE KEY----- Canary"},
+	"loose": {"pwd": "Canary", "pass": "Canary", "passphrase": "Canary", "tokens": ["Canary"], "g": "//u:Canary@host/",
+		"h": "u:Canary@host:1", "i": "10.0.0.1:8000", "j": "oci://registry:5000/x@sha256:12"}},
 	"_rules_": [{"lb_config": {"password": "Canary", "session": {"key": "y-user"}}, "token": ["Canary"]}]}`
 
 // filterOf returns a configuration as gateways show it.
@@ -159,6 +161,14 @@ var faults = map[string]struct {
 	"slow": {"/inspect/state", func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	}, "state: no answer within 2s"},
+	"slow within": {"/clusters", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "{")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}, "clusters: no answer within 2s"},
+	"token": {"/inspect/state", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, canary, http.StatusUnauthorized)
+	}, "state: status 401: it wants the token of lb_config.inspect.token (--token-file)"},
 	"cut": {"/clusters", func(http.ResponseWriter, *http.Request) {
 		panic(http.ErrAbortHandler)
 	}, "clusters: EOF"},

@@ -18,12 +18,13 @@ const leftOut = "(left out)"
 
 var (
 	// secretNames finds names of what is secret, in configurations of anybody.
-	secretNames = regexp.MustCompile(`(?i)passw|secret|credential|authorization|cookie|private|signature|` +
-		`api[-_]?key|(^|[-_.])(token|key|auth)$|(token|key)$`)
+	secretNames = regexp.MustCompile(`(?i)passw|passphrase|pwd|secret|credential|authorization|cookie|private|` +
+		`signature|api[-_]?key|(^|[-_.])(auth|pass)$|(token|key)$|^(tokens|keys|bearer|dsn)$`)
 	// secretTexts finds texts that are secret by their form, or have a secret in them.
 	secretTexts = regexp.MustCompile(`(?i)\b(bearer|basic)\s+\S|\b(sk|pk|rk|ghp|gho|glpat|xox[abprs])[-_]\w{8}|` +
 		`\beyJ[\w-]{10}|\b(AKIA|ASIA)[0-9A-Z]{12}|\bAIza[\w-]{20}|-----BEGIN|` +
-		`(passw(or)?d|secret|token|api[-_]?key|authorization)\s*[=:]\s*\S`)
+		`(passw(or)?d|secret|token|api[-_]?key|authorization)\s*[=:]\s*\S|` +
+		`[^\s:/@]:[^\s/@]+@\w`) // the last: user:password@host, where no URL begins
 	longRuns = regexp.MustCompile(`[\w+/=-]{20,}`)
 	hexRun   = regexp.MustCompile(`^[0-9a-fA-F-]{32,}$`)
 )

@@ -10,9 +10,13 @@ import (
 
 // conversations are those of the Responses API up to an answer, for requests that follow it up.
 type conversations struct {
-	mu   sync.Mutex
-	held map[string][]byte // by the answer's id
+	mu    sync.Mutex
+	held  map[string][]byte // by the answer's id
+	order []string          // the ids, the oldest first
 }
+
+// maxHeld is how many answers are held: the latest.
+const maxHeld = 1000
 
 // recall puts what is held of an answer, and of all before it, into the prompt of a request that follows it up. Tools
 // and instructions are the request's own. It reports whether the answer is there.
@@ -36,11 +40,17 @@ func (c *conversations) hold(a *answer) {
 	if c.held == nil {
 		c.held = map[string][]byte{}
 	}
-	c.held[fmt.Sprintf("resp_%x", a.id)] = text
+	id := fmt.Sprintf("resp_%x", a.id)
+	c.held[id], c.order = text, append(c.order, id)
+	if len(c.order) > maxHeld {
+		delete(c.held, c.order[0])
+		c.order = c.order[1:]
+	}
 }
 
 func (c *conversations) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.held)
+	c.order = nil
 }

@@ -36,7 +36,7 @@ type Inspector struct {
 	shown   shown         // the latest answer
 	waiting []func()      // calls that wait for the next one
 	due     time.Duration // when that is begun, 0 while it is not put off
-	begunAt time.Duration // when the first of them came
+	begunAt time.Duration // when that was begun, or put off
 }
 
 // Core is what the inspector needs of the VM.
@@ -59,6 +59,8 @@ const (
 	shownFor = process.TickPeriod
 	// firstWait is how long a call waits that finds nobody watching: by then each VM has told what it knows.
 	firstWait = 5 * process.TickPeriod / 2
+	// patience is after what time an answer is begun again that has not come: it may have failed.
+	patience = 5 * time.Second
 )
 
 // New returns the inspector of a VM of that version. wakeAt has a tick come soon after a time.
@@ -118,7 +120,7 @@ func (in *Inspector) state(call *apicall.Call) {
 // await has a call answered with the next answer, which is put off for the first call.
 func (in *Inspector) await(now time.Duration, first bool, answer func()) {
 	in.waiting = append(in.waiting, answer)
-	if len(in.waiting) > 1 && now-in.begunAt < watchedFor {
+	if len(in.waiting) > 1 && now-in.begunAt < patience {
 		return // it comes with the answer to another one
 	}
 	in.begunAt = now
@@ -138,7 +140,7 @@ func (in *Inspector) Explain(call *apicall.Call, e *state.Explanation) {
 
 // Tick has the VM tell the others what it knows while somebody watches, and answers calls that were put off.
 func (in *Inspector) Tick(now time.Duration) {
-	if !in.core.IsInspected() && len(in.waiting) == 0 {
+	if !in.core.IsInspected() && in.due == 0 { // calls from before are still answered
 		return
 	}
 	in.watch.tick(now)

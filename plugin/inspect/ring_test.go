@@ -214,10 +214,10 @@ func TestFailedAnswersAreBegunAgain(t *testing.T) {
 	in, answered := vms[0], 0
 	count := func() { answered++ }
 	in.waiting, in.begunAt = []func(){count}, g.now
-	if in.await(g.now+watchedFor-1, false, count); answered != 0 {
+	if in.await(g.now+patience-1, false, count); answered != 0 {
 		t.Error("an answer that may still come is begun again")
 	}
-	if in.await(g.now+watchedFor, false, count); answered != 3 {
+	if in.await(g.now+patience, false, count); answered != 3 {
 		t.Errorf("%d of three calls are answered", answered)
 	}
 }

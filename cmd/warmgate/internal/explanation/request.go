@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -62,9 +64,12 @@ func readMessage(text []byte, path string) (*Request, error) {
 	if i := bytes.Index(text, []byte("\r\n\r\n")); i >= 0 {
 		r.Body = text[i+4:]
 	}
-	for name, values := range in.Header {
-		for _, v := range values {
-			if name = strings.ToLower(name); name != "content-length" && name != "connection" {
+	for _, canonical := range slices.Sorted(maps.Keys(in.Header)) {
+		for _, v := range in.Header[canonical] {
+			switch name := strings.ToLower(canonical); name {
+			case "content-length", "connection":
+			case "expect": // which a gateway answers by itself, unless it is told otherwise
+			default:
 				r.Headers = append(r.Headers, [2]string{name, v})
 			}
 		}

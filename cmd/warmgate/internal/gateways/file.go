@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -40,7 +41,7 @@ func readFile(name string) (*listed, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, inWords(err))
 	}
 	beside := func(path string) string {
 		if path == "" || filepath.IsAbs(path) {
@@ -73,6 +74,25 @@ func readFile(name string) (*listed, error) {
 		}
 	}
 	return out, nil
+}
+
+var (
+	unknownKey = regexp.MustCompile(`(?s)^(line \d+): field (.*) not found in type .*`)
+	wrongType  = regexp.MustCompile(`(?s)^(line \d+): cannot unmarshal .*`)
+)
+
+// inWords returns an error of YAML without the types of Go.
+func inWords(err error) error {
+	var of *yaml.TypeError
+	if !errors.As(err, &of) {
+		return err
+	}
+	var all []string
+	for _, text := range of.Errors {
+		text = unknownKey.ReplaceAllString(text, "$1: unknown key $2")
+		all = append(all, wrongType.ReplaceAllString(text, "$1: a value of the wrong type"))
+	}
+	return errors.New(strings.Join(all, "; "))
 }
 
 // readSecret reads a file whose only line is a secret; "" is no file.

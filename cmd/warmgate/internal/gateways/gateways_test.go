@@ -41,7 +41,8 @@ func files(t *testing.T) {
 - {inspect: "10.0.0.2:80"}
 redis: {url: "redis://10.0.0.9/3", password_file: own}
 `,
-		"odd.yaml": "gateways: [{admin: a:1, secret: b}]", "none.yaml": "gateways: [{name: a}]", "void.yaml": "",
+		"odd.yaml": "gateways: [{admin: a:1, secret: b}]", "map.yaml": "gateways: {a: b}",
+		"none.yaml": "gateways: [{name: a}]", "void.yaml": "",
 		"twice.yaml": "gateways: [{admin: a:1}, {admin: a:1}]", "lost.yaml": "gateways: [{admin: a:1, token_file: no}]",
 	} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -136,7 +137,8 @@ func TestMistakes(t *testing.T) {
 		"a:1 --token-file two":                               "want one line",
 		"a:1 --token-file nowhere":                           "no such file",
 		"--config nowhere":                                   "no such file",
-		"--config odd.yaml":                                  "field secret not found",
+		"--config odd.yaml":                                  "odd.yaml: line 1: unknown key secret",
+		"--config map.yaml":                                  "map.yaml: line 1: a value of the wrong type",
 		"--config none.yaml":                                 "gateway 1: want admin, inspect or both",
 		"--config twice.yaml":                                "two gateways have the name a:1",
 		"--config lost.yaml":                                 "no such file",
@@ -153,6 +155,8 @@ func TestMistakes(t *testing.T) {
 		_, _, err := sources(t, line)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", line, err)
+		} else if strings.Contains(err.Error(), "struct") {
+			t.Errorf("%s: speaks of Go: %v", line, err)
 		} else if strings.Contains(err.Error(), "u:secret") || strings.Contains(err.Error(), "=secret") {
 			t.Errorf("%s: repeats the secret: %v", line, err)
 		}

@@ -79,9 +79,9 @@ function newRegions(app) {
 function newReasons(app) {
   const { say, number } = app.words;
   const rows = el("tbody");
-  const heads = ["", say("reason"), "/s", say("total")];
+  const heads = ["policy", "reason", "perS", "total"];
   const element = el("details", { class: "reasons" }, el("summary", {}, say("reasons")),
-    el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)))), rows));
+    el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((key) => el("th", { scope: "col" }, say(key))))), rows));
   const views = new Map();
   function newReason() {
     const cells = ["", "", "number", "number"].map((name) => el("td", { class: name }));

@@ -32,7 +32,7 @@ const app = {
   arrived: 0, // when the last frame did
   views: null,
   player: null,
-  draw: () => draw(),
+  draw: () => draw(true),
 };
 
 // build makes all that the page shows; again when the language is another one.
@@ -136,10 +136,10 @@ function speak(text) {
   put(document.getElementById("spoken"), text);
 }
 
-// draw shows the latest frame. While the page is paused it does so only on a page that is empty.
-function draw(empty = false) {
+// draw shows the latest frame. While the page is paused it does so only if it was asked to show something else.
+function draw(asked = false) {
   showState();
-  if (!app.frame || app.paused && !empty) {
+  if (!app.frame || app.paused && !asked) {
     return;
   }
   const note = document.getElementById("note");
