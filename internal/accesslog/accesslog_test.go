@@ -35,11 +35,13 @@ func TestParse(t *testing.T) {
 			`details=via_upstream warmgate="` + note + `"`,
 		`{"start_time":"2026-11-28T05:59:59Z","duration":null,"response_code":0,"warmgate":"host=- reason=left_queue"}`,
 		`[2026-11-28] [info] another line`, ``, `{"warmgate":null}`, `{"of":"another service"}`,
+		`{"start_time":"2026-11-28T06:00:00Z","duration":1,"response_code":200,"warmgate":"api=state_ok"}`,
+		`2026-11-28T06:00:00Z GET /x 200 - upstream=- attempts=0 duration=1 details=- warmgate="api=state_ok"`,
 		`{"start_time":"2026-11-28T06:00:00Z","warmgate":"host=-`,
 		`{"start_time":"2026-11-28T06:00:00Z","warmgate":"host=- reason=chosen prompt_tokens=-1"}`,
 	}, "\n")))
-	if err != nil || len(log.Requests) != 4 || log.Others != 3 || log.Bad != 2 ||
-		!strings.HasPrefix(log.FirstBad.Error(), "line 9: ") {
+	if err != nil || len(log.Requests) != 4 || log.Others != 5 || log.Bad != 2 ||
+		!strings.HasPrefix(log.FirstBad.Error(), "line 11: ") {
 		t.Fatalf("%+v, %v", log, err)
 	}
 	if first := &log.Requests[0]; first.Reason != "left_queue" || first.Served() {

@@ -15,7 +15,7 @@ import (
 // Log is what was read.
 type Log struct {
 	Requests []Request // in order of their beginning
-	Others   int       // lines in which the plugin says nothing
+	Others   int       // lines in which the plugin says nothing of a request to a model server
 	Bad      int       // lines that could not be read
 	FirstBad error     // why, of the first one, with its number
 }
@@ -62,7 +62,7 @@ var textLine = regexp.MustCompile(`^(\S+) \S+ \S+ (\d+|-) .* duration=(\d+|-) .*
 func parseLine(line []byte) (r Request, found bool, err error) {
 	if line[0] != '{' {
 		m := textLine.FindSubmatch(line)
-		if m == nil || string(m[4]) == "-" {
+		if m == nil || ofNoRequest(string(m[4])) {
 			return r, false, nil
 		}
 		err = r.readTimes(string(m[1]), string(m[3]), string(m[2]))
@@ -80,11 +80,16 @@ func parseLine(line []byte) (r Request, found bool, err error) {
 	if err := json.Unmarshal(line, &fields); err != nil {
 		return r, true, err
 	}
-	if fields.Note == "" || fields.Note == "-" {
+	if ofNoRequest(string(fields.Note)) {
 		return r, false, nil
 	}
 	err = r.readTimes(string(fields.Start), string(fields.Duration), string(fields.Status))
 	return r, true, errors.Join(err, r.readNote(string(fields.Note)))
+}
+
+// ofNoRequest reports whether the plugin has said nothing, or has answered a call of its own API.
+func ofNoRequest(note string) bool {
+	return note == "" || note == "-" || strings.HasPrefix(note, "api=")
 }
 
 // scalar is a text or a number: some formats have all as text.

@@ -61,8 +61,8 @@ func (f *Frames) Next(s *snapshot.Snapshot) Frame {
 // gateway returns what is shown of a gateway.
 func (h *history) gateway(atMS int64, g *snapshot.Gateway) Gateway {
 	out := Gateway{
-		Name: g.Name, Region: g.Region, Up: g.Server != nil || g.State != nil, Problems: g.Problems,
-		Clusters: []Cluster{},
+		Name: g.Name, Region: g.Region, Problems: g.Problems, Clusters: []Cluster{},
+		Up: g.Server != nil || g.State != nil || g.Clusters != nil, // a hardened gateway shows no server
 	}
 	if g.Server != nil {
 		if g.Server.UptimeS < h.uptimeS { // another process, which counts from 0

@@ -45,10 +45,13 @@ func TestRates(t *testing.T) {
 		up             bool
 		perS, refusedS float64
 	}
-	gone := func(upS int64) *snapshot.Snapshot {
-		s := at(upS, snapshot.Gateway{Problems: []string{"server: gone"}})
+	hardened := func(upS int64, g snapshot.Gateway) *snapshot.Snapshot {
+		s := at(upS, g)
 		s.Gateways[0].Server = nil
 		return s
+	}
+	gone := func(upS int64) *snapshot.Snapshot {
+		return hardened(upS, snapshot.Gateway{Problems: []string{"server: gone"}})
 	}
 	restarted := at(10, served(40, 8))
 	restarted.Gateways[0].Server.UptimeS = 2
@@ -63,6 +66,9 @@ func TestRates(t *testing.T) {
 		"fallen":          {[]*snapshot.Snapshot{at(1, served(90, 5)), at(3, served(40, 8))}, frame{true, 20, 1.5}},
 		"another process": {[]*snapshot.Snapshot{at(5, served(30, 5)), restarted}, frame{true, 8, 1.6}},
 		"gone":            {[]*snapshot.Snapshot{at(1, served(30, 5)), gone(2)}, frame{}},
+		"hardened": {
+			[]*snapshot.Snapshot{hardened(1, served(30, 5)), hardened(3, served(40, 8))}, frame{true, 5, 1.5},
+		},
 		"back": {
 			[]*snapshot.Snapshot{at(1, served(30, 0)), gone(2), at(5, served(70, 8))}, frame{true, 10, 2},
 		},

@@ -37,7 +37,11 @@ func (g *gateway) adminJSON(ctx context.Context, page string, most int64, into a
 	if strings.HasPrefix(base, socketPrefix) {
 		base = "http://admin"
 	}
-	return getJSON(ctx, &g.admin, base+page, "", most, into)
+	err := getJSON(ctx, &g.admin, base+page, "", most, into)
+	if err == statusError(http.StatusForbidden) {
+		return fmt.Errorf("%w: the gateway does not show this page; admin.allow_paths says which it does", err)
+	}
+	return err
 }
 
 // getJSON reads a JSON text of at most so many bytes into a value. Its errors have no part of the URL, which may have a

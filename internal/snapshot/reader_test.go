@@ -137,7 +137,7 @@ var faults = map[string]struct {
 }{
 	"status": {"/clusters", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, canary, http.StatusForbidden)
-	}, "clusters: status 403"},
+	}, "clusters: status 403: the gateway does not show this page; admin.allow_paths says which it does"},
 	"elsewhere": {"/stats", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/server_info", http.StatusFound)
 	}, "statistics: status 302"},
