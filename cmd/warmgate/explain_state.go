@@ -127,7 +127,7 @@ func parseEndpoint(text string, cached map[string]float64) (e state.Endpoint, er
 		case "tokens":
 			e.Tokens, err = parseCount(value)
 		case "weight":
-			if e.Weight, err = strconv.ParseFloat(value, 64); err == nil && !(e.Weight > 0 && e.Weight <= 1e6) {
+			if e.Weight, err = strconv.ParseFloat(value, 64); err == nil && !(e.Weight >= 1e-6 && e.Weight <= 1e6) {
 				err = errors.New("out of bounds")
 			}
 		case "zone":

@@ -122,6 +122,7 @@ func TestExplainRefuses(t *testing.T) {
 		"-c - --endpoint 10.0.0.1:80":         "want a file",
 		"-c prefix.yaml":                      "no endpoint is known",
 		"-c prefix.yaml --endpoint 10.0.0.1:80,requests=x":              "want requests=N",
+		"-c prefix.yaml --endpoint 10.0.0.1:80,weight=1e-300":           "want requests=N, tokens=N, weight=X",
 		"-c prefix.yaml --endpoint tokens=3":                            "want an address",
 		"-c prefix.yaml --endpoint 10.0.0.1:80,tokens=3":                "want requests=N, too",
 		"-c prefix.yaml --endpoint 10.0.0.1:80 --cached 10.0.0.1:80=2":  "want an address and a part",

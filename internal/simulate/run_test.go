@@ -68,6 +68,17 @@ func TestPoliciesDiffer(t *testing.T) {
 	}
 }
 
+// TestNamedEngine holds that a configuration for another engine reads the metrics of the simulated ones all the same.
+func TestNamedEngine(t *testing.T) {
+	fleet := Alike(4, Engine{Config: enginesim.Config{NumBlocks: 4096}})
+	want := play(t, small(), fleet, "endpoint_metrics", 1)
+	c := parsed(t, `{"lb_policy":"endpoint_metrics","lb_config":{"engine":"sglang"}}`)
+	got, err := Run(small().New(1), fleet, c, 1, nil)
+	if err != nil || got.TTFT != want.TTFT || got.Unplaced > 0 {
+		t.Errorf("%+v, %v, want %+v", figures(got), err, figures(want))
+	}
+}
+
 // TestQueueHoldsBack holds that requests wait in the gateway instead of in engines where endpoints have caps, and are
 // refused when they have waited too long.
 func TestQueueHoldsBack(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 	"github.com/warmgate/warmgate/metrics"
 )
 
-// scraper reads the metrics of engines as the plugin does, from pages like vLLM's.
+// scraper reads the metrics of engines as the plugin does, from pages like vLLM's, whatever engine a configuration
+// names: that one is simulated by these.
 type scraper struct {
 	parser *metrics.Parser
 	page   []byte
@@ -17,7 +18,7 @@ type scraper struct {
 }
 
 func newScraper(p *product) (*scraper, error) {
-	parser, err := metrics.New(p.cfg.Engines.Kind())
+	parser, err := metrics.New(metrics.VLLM)
 	if err != nil {
 		return nil, err
 	}

@@ -209,8 +209,8 @@ func (pl *choice) decided(reason lb.Reason) {
 // inWords returns the decision as the access log has it.
 func (pl *choice) inWords() string {
 	policy := ""
-	if pl.Config != nil {
-		policy = " policy=" + pl.Config.Policy
+	if c := pl.Config; c != nil && c.Policy != "" {
+		policy = " policy=" + c.Policy
 	}
 	return pl.describe() + pl.Wait.Text() + policy
 }

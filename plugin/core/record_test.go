@@ -71,3 +71,12 @@ func TestRecordInTheAccessLog(t *testing.T) {
 	}
 	d.drained()
 }
+
+// Of a request for which the plugin is off the access log has no more than that.
+func TestRecordWithoutAPolicy(t *testing.T) {
+	d := startFake(t, 1, 1, `{"enabled":false}`)
+	d.client(0, streamtest.Request{}).Finish()
+	if got := d.access[0]; got != "host=- reason=disabled" {
+		t.Errorf("the access log has %q", got)
+	}
+}

@@ -17,7 +17,7 @@ type trial struct {
 	of     *Stream
 	path   string                     // that it is tried for
 	answer func(e *state.Explanation) // nil: the plugin has failed
-	done   bool                       // it is answered, or its client has left
+	done   bool                       // it is answered
 }
 
 // Explain makes the request a trial, as one to the path, before its headers came. answer is called once, in the

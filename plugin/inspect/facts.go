@@ -52,10 +52,14 @@ func (in *Inspector) ownFacts(now time.Duration) []facts {
 	return list
 }
 
-// viewOf returns the endpoints of a cluster as they are by now, nil where the gateway shows them to requests alone.
+// viewOf returns the endpoints of a cluster as they are by now, nil where the gateway shows them to requests alone, or
+// the configuration lists them.
 func (in *Inspector) viewOf(now time.Duration, cl *clusters.Cluster) *lb.View {
-	if cl.Latest.AmongClusters() {
+	switch {
+	case cl.Latest.AmongClusters():
 		return in.views.Of(now, cl.Name, cl.Latest)
+	case len(cl.Latest.EnvoyCfg.Endpoints) > 0:
+		return nil
 	}
 	return in.GW.KnownView(now, cl.Name, cl.Latest)
 }

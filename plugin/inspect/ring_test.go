@@ -16,15 +16,16 @@ import (
 // fakeGateway is what the inspector uses of a gateway.
 type fakeGateway struct {
 	host.Gateway
-	kv  lb.KV
-	now time.Duration
+	kv    lb.KV
+	now   time.Duration
+	known *lb.View // of each cluster, as its admin page has it
 }
 
 func (g *fakeGateway) KV() lb.KV           { return g.kv }
 func (g *fakeGateway) Now() time.Duration  { return g.now }
 func (g *fakeGateway) Wall() time.Duration { return wallAhead + g.now }
 
-func (g *fakeGateway) KnownView(time.Duration, string, *config.Config) *lb.View { return nil }
+func (g *fakeGateway) KnownView(time.Duration, string, *config.Config) *lb.View { return g.known }
 
 // wallAhead is how far the wall clock is ahead of the process's.
 const wallAhead = 20_000 * 24 * time.Hour

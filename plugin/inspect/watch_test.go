@@ -142,3 +142,23 @@ func TestFactsAreBounded(t *testing.T) {
 		t.Errorf("%d endpoints are told of, %d are left out of a cluster", endpoints, list[maxClusters-1].leftOut)
 	}
 }
+
+// The endpoints of a cluster are shown as the gateway knows them by now, but where a configuration lists them as there.
+func TestLatestEndpoints(t *testing.T) {
+	listed := []config.StaticEndpoint{{Addr: "10.0.0.1:80", Weight: 1}}
+	for want, list := range map[int][]config.StaticEndpoint{5: nil, 2: listed} {
+		g, vms := newVMs(t, 1)
+		in := vms[0]
+		in.clusters, g.known = clusters.Known{}, healthtest.View(5)
+		c := &config.Config{Policy: "global_least_request", EnvoyCfg: config.EnvoySource{Endpoints: list}}
+		cl, _, err := in.clusters.Get(g.now, "a", c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		earlier := healthtest.View(2)
+		cl.Views[earlier.ListID] = earlier
+		if n := len(in.ownFacts(g.now)[0].endpoints); n != want {
+			t.Errorf("%d endpoints are shown, want %d", n, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/live"
@@ -15,7 +16,8 @@ const (
 	keptTime     = 15 * time.Minute // of the past, for the plots
 	maxPastBytes = 8 << 20
 	pulse        = 15 * time.Second // at which a viewer is sent something, if only to see whether it is still there
-	writeTimeout = 10 * time.Second
+	writeTimeout = 10 * time.Second // for each part of what is sent
+	partBytes    = 64 << 10
 )
 
 // viewer is given frames, as JSON. It has room for one: who is slower than the frames misses some.
@@ -138,10 +140,12 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	defer ticks.Stop()
 	control := http.NewResponseController(w)
 	for next := first; ; {
-		// Not all kinds of connection have a deadline; those of a server do.
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
-		if _, err := w.Write(next); err != nil {
-			return
+		for part := range slices.Chunk(next, partBytes) {
+			// Not all kinds of connection have a deadline; those of a server do.
+			_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
+			if _, err := w.Write(part); err != nil {
+				return
+			}
 		}
 		if err := control.Flush(); err != nil {
 			return

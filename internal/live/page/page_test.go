@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/internal/live"
 	"github.com/warmgate/warmgate/internal/state"
@@ -207,6 +209,32 @@ func TestEvents(t *testing.T) {
 	s.Close()
 	if kind, data := e.next(); kind != "" {
 		t.Errorf("after the end: %s %s", kind, data)
+	}
+}
+
+// parts is a connection that counts its deadlines, and breaks when all of the first events were sent.
+type parts struct {
+	*httptest.ResponseRecorder
+	deadlines int
+}
+
+func (p *parts) SetWriteDeadline(time.Time) error {
+	p.deadlines++
+	return nil
+}
+
+func (p *parts) FlushError() error { return errors.New("broken") }
+
+// The past may be long: a slow connection has its time for each part of it.
+func TestSlowConnection(t *testing.T) {
+	s := New(Facts{Title: strings.Repeat("x", 3*partBytes)}, "")
+	p := &parts{ResponseRecorder: httptest.NewRecorder()}
+	s.ServeHTTP(p, httptest.NewRequest("GET", "http://localhost/events", nil))
+	if n := p.Body.Len(); p.deadlines != 4 || n < 3*partBytes {
+		t.Errorf("%d deadlines for %d bytes", p.deadlines, n)
+	}
+	if len(s.viewers) > 0 {
+		t.Error("the viewer is still there")
 	}
 }
 
