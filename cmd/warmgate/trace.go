@@ -35,9 +35,20 @@ func openPlain(name string, stdin io.Reader) (plain *bufio.Reader, closeFile fun
 		if err != nil {
 			return nil, nil, errors.Join(fmt.Errorf("%s: %w", name, err), closeFile())
 		}
-		plain = bufio.NewReaderSize(unpacked, peeked)
+		plain = bufio.NewReaderSize(whole{unpacked}, peeked)
 	}
 	return plain, closeFile, nil
+}
+
+// whole reads what is compressed, and says so where its end is missing.
+type whole struct{ *gzip.Reader }
+
+func (w whole) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if err == io.ErrUnexpectedEOF {
+		err = errors.New("the compressed file is cut off")
+	}
+	return n, err
 }
 
 // isMooncake reports whether the content is a trace in Mooncake's form, by its first line.

@@ -64,10 +64,17 @@ func TestSimulateReplaysAnAccessLog(t *testing.T) {
 }
 
 func TestSimulateRefusesLogs(t *testing.T) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	fmt.Fprint(w, strings.Repeat("{}\n", 100))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
 	for stdin, want := range map[string]string{
-		"":                    "no line has what",
-		"{}\n":                "no line has what",
-		"\x1f\x8b not packed": "gzip",
+		"":                               "no line has what",
+		"{}\n":                           "no line has what",
+		"\x1f\x8b not packed":            "gzip",
+		packed.String()[:packed.Len()-9]: "the compressed file is cut off",
 		`{"hash_ids":[],"timestamp":-1,"input_length":1,"output_length":1}`:  "line 1",
 		`{"start_time":"never","warmgate":"host=- reason=chosen"}`:           "line 1: start_time",
 		`{"start_time":"2026-11-28T06:00:00Z","warmgate":"reason=disabled"}`: "no line says how long",
