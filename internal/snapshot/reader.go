@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -33,6 +34,8 @@ type gateway struct {
 	dump           *dump     // the latest one, which must not be changed
 	dumpedAt       time.Time // when it was asked for, with or without success
 	toldMS         int64     // time of the latest state
+	refused        error     // what the API was last answered instead of a state, nil for nothing
+	refusedAt      time.Time // when that was
 	balances       bool      // by itself: it has no statistics of the plugin
 	counted        []string  // clusters of which the plugin counts requests
 }
@@ -43,6 +46,9 @@ const (
 	// dumpPeriod is how long [Reader.Watch] believes in a dump of configurations. That of a mesh takes its gateway
 	// about a second, in which it does nothing else.
 	dumpPeriod = 30 * time.Second
+	// refusedPeriod is how long [Reader.Watch] believes that the plugin's API is not there. Until then the gateway
+	// would send calls to it, with their token, to model servers.
+	refusedPeriod = 30 * time.Second
 )
 
 // NewReader returns a reader of the gateways and of Redis, nil for none. program is the version of the caller.
@@ -116,12 +122,16 @@ func (g *gateway) read(ctx context.Context, now time.Time, maxAge time.Duration)
 			part("configurations", func() (err error) { g.dump, err = g.configurations(ctx); return err })
 		}
 	}
-	if g.Inspect != "" {
+	switch {
+	case g.Inspect == "":
+	case maxAge > 0 && g.refused != nil && now.Sub(g.refusedAt) < refusedPeriod:
+		part("state", func() error { return g.refused })
+	default:
 		since := g.toldMS
 		if maxAge == 0 {
 			since = 0
 		}
-		part("state", func() (err error) { out.State, err = g.state(ctx, since); return err })
+		part("state", func() (err error) { out.State, err = g.state(ctx, since); g.note(now, err); return err })
 	}
 	all.Wait()
 	slices.Sort(out.Problems)
@@ -138,6 +148,15 @@ func (g *gateway) read(ctx context.Context, now time.Time, maxAge time.Duration)
 		}
 	}
 	return out
+}
+
+// note notes what the API was answered: only a status says that there is something else than the plugin, or that the
+// token is wrong.
+func (g *gateway) note(now time.Time, err error) {
+	g.refused = nil
+	if status := statusError(0); errors.As(err, &status) && status < http.StatusInternalServerError {
+		g.refused, g.refusedAt = err, now
+	}
 }
 
 // counted returns the clusters of which the plugin counts requests, sorted.

@@ -268,3 +268,40 @@ func TestWatch(t *testing.T) {
 		t.Errorf("%d dumps, %q", dumps, asked)
 	}
 }
+
+// A gateway whose plugin does not answer would send each call, with its token, to a model server: so it gets few.
+func TestWatchWithoutTheAPI(t *testing.T) {
+	status, calls := http.StatusNotFound, 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls++
+		w.WriteHeader(status)
+		fmt.Fprint(w, pages["/inspect/state"])
+	}))
+	defer server.Close()
+	r := NewReader("", []Source{{Name: "a", Inspect: server.URL + "/inspect", Token: "t"}}, nil)
+	now := time.Unix(1, 0)
+	r.now = func() time.Time { return now }
+	watch := func() *Gateway {
+		now = now.Add(time.Second)
+		return &r.Watch(t.Context()).Gateways[0]
+	}
+	for range 62 {
+		if g := watch(); len(g.Problems) != 1 || !strings.Contains(g.Problems[0], "lb_config.inspect") {
+			t.Fatalf("problems are %q", g.Problems)
+		}
+	}
+	if calls != 3 {
+		t.Errorf("%d calls in a minute", calls)
+	}
+	if r.Take(t.Context()); calls != 4 {
+		t.Error("a snapshot is taken without a call")
+	}
+	status, now = http.StatusOK, now.Add(refusedPeriod)
+	if watch().State == nil || watch().State == nil {
+		t.Error("the state is not shown once the plugin answers")
+	}
+	status = http.StatusServiceUnavailable
+	if watch(); watch().Problems == nil || calls != 8 {
+		t.Errorf("%d calls: a gateway that is not ready is not asked again", calls)
+	}
+}
