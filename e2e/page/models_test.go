@@ -75,7 +75,8 @@ var models = []struct{ name, expression, want string }{
 	  const clusters = new Map([["g", "a"]]);
 	  const { times, all } = series.lines(history, clusters);
 	  return [times, all[0].values.requests, all[0].values.p90, series.switches(history, clusters)];
-	})()`, `[[1,2,3,4],[1000,null,3000,4000],[2,null,2,2],[{"at":3,"note":"n"},{"at":4,"gateway":"g","policy":"q"}]]`},
+	})()`, `[[1,2,3,4],[1000,null,3000,4000],[2,null,2,2],` +
+		`[{"at":3,"number":1,"note":"n"},{"at":4,"number":2,"gateway":"g","policy":"q"}]]`},
 
 	{"the newest decisions, with what is known last", `(() => {
 	  const list = choices.newChoices();

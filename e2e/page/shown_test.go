@@ -156,8 +156,12 @@ func TestNumbers(t *testing.T) {
 	legends := eval[[]string](t, b, `[...document.querySelectorAll("figure li")].map((e) => e.textContent)`)
 	for i, g := range last.Gateways {
 		c := g.Clusters[0]
+		name := g.Name
+		if c.Policy != name {
+			name += " (" + c.Policy + ")"
+		}
 		want := []string{
-			g.Name + " p50 " + number(c.TTFT.P50, 0) + " ms", g.Name + " p90 " + number(c.TTFT.P90, 0) + " ms",
+			name + " p50 " + number(c.TTFT.P50, 0) + " ms", name + " p90 " + number(c.TTFT.P90, 0) + " ms",
 		}
 		if got := legends[2*i : 2*i+2]; !reflect.DeepEqual(got, want) {
 			t.Errorf("the legend says %q, want %q", got, want)

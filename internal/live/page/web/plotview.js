@@ -120,9 +120,11 @@ function legendOf(app, plot, drawn) {
   const known = (line) => (part) => line.values[part.of].some((value) => value !== null);
   return drawn.all.flatMap((line, i) => plot.lines.filter(known(line)).map((part) => {
     const name = part.name in { p50: 1, p90: 1 } || !part.name ? part.name : say(part.name);
+    const policy = line.policy && line.policy !== line.gateway ? `(${line.policy})` : "";
     return {
       key: JSON.stringify([line.gateway, part.of]), color: i % COLORS, dash: part.dash,
-      name: [line.gateway, name].filter(Boolean).join(" "), value: formats[plot.show](line.values[part.of].at(-1)),
+      name: [line.gateway, policy, name].filter(Boolean).join(" "),
+      value: formats[plot.show](line.values[part.of].at(-1)),
     };
   }));
 }
@@ -178,20 +180,25 @@ function options(app, plot, drawn, box, marksNow) {
   };
 }
 
-// drawMarks draws a line at the time of each change.
+// drawMarks draws a line at the time of each change, with its number.
 function drawMarks(chart, marks, color) {
   const { ctx, bbox } = chart;
   ctx.save();
   ctx.strokeStyle = color;
+  ctx.fillStyle = color;
+  ctx.font = `${12 * devicePixelRatio}px sans-serif`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "top";
   ctx.lineWidth = devicePixelRatio;
   ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
-  for (const { at } of marks) {
+  for (const { at, number } of marks) {
     const x = Math.round(chart.valToPos(at, "x", true));
     if (x >= bbox.left && x <= bbox.left + bbox.width) {
       ctx.beginPath();
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
+      ctx.fillText(number, x + 3 * devicePixelRatio, bbox.top);
     }
   }
   ctx.restore();
@@ -207,7 +214,7 @@ function newChanges(app) {
     const line = el("li");
     const update = (item) => {
       const [text] = (item.note ?? say("policyIs", item)).split("\n"); // a heading says enough
-      put(line, `${time(item.at * 1000)}  ${text}`);
+      put(line, `${item.number}. ${time(item.at * 1000)}  ${text}`);
     };
     return { element: line, update };
   }

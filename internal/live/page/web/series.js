@@ -73,29 +73,35 @@ export function lines(history, clusters) {
     for (const key of ["p50", "p90", "requests", "refused", "expected", "reported"]) {
       values[key] = history.points.map((point) => point.gateways.get(gateway)?.get(cluster)?.[key] ?? null);
     }
-    return { gateway, cluster, values };
+    const policy = history.points.at(-1)?.gateways.get(gateway)?.get(cluster)?.policy ?? "";
+    return { gateway, cluster, policy, values };
   });
   return { times, all };
 }
 
 // switches returns when policies of the clusters shown have changed, and when notes have, oldest first: their times in
-// seconds, and what there is from then on.
+// seconds, what there is from then on, and the number of the mark: one for all that changes at a time.
 export function switches(history, clusters) {
   const found = [];
   let note = history.points[0]?.note ?? "";
+  let number = 0;
   const policies = new Map();
   for (const point of history.points) {
     const at = point.at / 1000;
+    const add = (change) => {
+      number += found.at(-1)?.at === at ? 0 : 1;
+      found.push({ at, number, ...change });
+    };
     if (point.note !== note) {
       note = point.note;
       if (note) {
-        found.push({ at, note });
+        add({ note });
       }
     }
     for (const [gateway, cluster] of clusters) {
       const policy = point.gateways.get(gateway)?.get(cluster)?.policy;
       if (policy && policies.has(gateway) && policies.get(gateway) !== policy) {
-        found.push({ at, gateway, policy });
+        add({ gateway, policy });
       }
       if (policy) {
         policies.set(gateway, policy);
