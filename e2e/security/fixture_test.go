@@ -32,8 +32,8 @@ func newFleet(t *testing.T, n int) *fleet {
 	t.Helper()
 	f := &fleet{served: map[string]int{}}
 	for i := range n {
-		f.endpoints = append(f.endpoints,
-			harness.ServeT(t, f.watch(vllmsim.New(vllmsim.Config{Index: i, Instant: true, Adapters: []string{"m"}}))))
+		model := vllmsim.New(vllmsim.Config{Index: i, Instant: true, Adapters: []string{"m", "m2"}})
+		f.endpoints = append(f.endpoints, harness.ServeT(t, f.watch(model)))
 	}
 	return f
 }
