@@ -124,7 +124,7 @@ func TestFindCounters(t *testing.T) {
 	}{
 		{"testdata/llamacpp.prom", llamaNames, counters{computed: 26981, cached: 28396, generated: 108}},
 		{
-			"../vllmsim/testdata/vllm-0.32.0-second.prom", vllmNames,
+			"../../internal/vllmsim/testdata/vllm-0.32.0-second.prom", vllmNames,
 			counters{computed: 29125, cached: 28160, generated: 876},
 		},
 	} {
