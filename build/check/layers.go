@@ -98,6 +98,7 @@ var mayImport = map[string][]string{
 		"redisclient",
 	},
 	"internal/fieldtest":     nil,
+	"internal/golden":        nil,
 	"internal/jsontext":      nil,
 	"internal/live":          {"internal/snapshot", "internal/state", "lb"},
 	"internal/live/page":     {"internal/live", "internal/state"},

@@ -2,19 +2,16 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/internal/golden"
 	"github.com/warmgate/warmgate/internal/state"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // Requests of each API, and configurations of each kind of choice.
 var (
@@ -98,15 +95,7 @@ func TestExplain(t *testing.T) {
 				t.Errorf("%s: status %d, %s", c.name, status, errs)
 				continue
 			}
-			golden := filepath.Join(testdata, c.name+"."+format)
-			if *update {
-				if err := os.WriteFile(golden, []byte(out), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if want, err := os.ReadFile(golden); err != nil || string(want) != out {
-				t.Errorf("%s: %v\n%s\nwant (see -update)\n%s", c.name, err, out, want)
-			}
+			golden.Compare(t, filepath.Join(testdata, c.name+"."+format), out)
 		}
 	}
 }

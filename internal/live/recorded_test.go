@@ -2,14 +2,12 @@ package live
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"testing"
 
+	"github.com/warmgate/warmgate/internal/golden"
 	"github.com/warmgate/warmgate/internal/snapshot"
 )
-
-var update = flag.Bool("update", false, "write what is expected")
 
 // TestRecorded makes frames of snapshots that warmgate has taken of a gateway: idle, then with five requests that their
 // servers hold. The same frames come from the administration alone, as far as that knows.
@@ -35,17 +33,6 @@ func TestRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if *update {
-			if err := os.WriteFile("testdata/"+name, append(got, '\n'), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(got)+"\n" != string(want) {
-			t.Errorf("%s differs:\n%s", name, got)
-		}
+		golden.Compare(t, "testdata/"+name, string(got)+"\n")
 	}
 }

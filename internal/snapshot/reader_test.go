@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/golden"
 )
 
 // canary is in everything that is secret.
@@ -120,7 +122,7 @@ func TestTake(t *testing.T) {
 	if strings.Contains(text, canary) {
 		t.Error("a secret is shown")
 	}
-	compare(t, "testdata/snapshot.json", text)
+	golden.Compare(t, "testdata/snapshot.json", text+"\n")
 
 	s, _ := take(t, Source{Name: "a", Admin: "unix:" + socket})
 	again, _ := take(t, Source{Name: "a", Admin: "unix:" + socket})

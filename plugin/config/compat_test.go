@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/internal/golden"
 )
 
 const compatFile = "testdata/compat/ai-load-balancer"
@@ -34,6 +36,6 @@ func TestCompat(t *testing.T) {
 		}
 		b.WriteString(name + "\n" + verdict + "\n\n")
 	}
-	golden(t, compatFile+".golden", b.String())
+	golden.Compare(t, compatFile+".golden", b.String())
 	t.Logf("%d of %d refused", refused, len(cases))
 }

@@ -1,16 +1,15 @@
 package config
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/warmgate/warmgate/internal/golden"
+)
 
 // TestGolden parses each testdata/*.json for the gateway that its name begins with, and compares all that comes out of
 // it, every message included, with the file beside it.
@@ -31,7 +30,7 @@ func TestGolden(t *testing.T) {
 				h = Envoy
 			}
 			set, err := Parse(raw, h)
-			golden(t, strings.TrimSuffix(file, ".json")+".golden", describe(h, set, err))
+			golden.Compare(t, strings.TrimSuffix(file, ".json")+".golden", describe(h, set, err))
 		})
 	}
 }
@@ -122,20 +121,4 @@ func leaf(v reflect.Value) string {
 // String writes down a class without the types that it is made of.
 func (c Class) String() string {
 	return fmt.Sprintf("{%s ID:%d Rank:%d Weight:%v Reserved:%d}", c.Name, c.ID, c.Rank, c.Weight, c.Reserved)
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
 }

@@ -3,8 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,9 +12,8 @@ import (
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/pinned"
+	"github.com/warmgate/warmgate/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // example is a report with an error and a warning, in names and texts that formats have to escape.
 func example() *Report {
@@ -38,19 +35,10 @@ func TestFormats(t *testing.T) {
 		if err := example().Print(&out, format.Name, options); err != nil {
 			t.Fatal(err)
 		}
-		golden := "testdata/" + format.Name + ".golden"
 		if format.Name == "sarif" { // the rules are those of lint
 			out = *bytes.NewBuffer(withoutRules(t, out.Bytes()))
 		}
-		if *update {
-			if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil || !bytes.Equal(out.Bytes(), want) {
-			t.Errorf("%s: %v\n%s\nwant (see -update)\n%s", format.Name, err, out.String(), want)
-		}
+		golden.Compare(t, "testdata/"+format.Name+".golden", out.String())
 	}
 	err := example().Print(new(bytes.Buffer), "xml", Options{})
 	if err == nil || !strings.Contains(err.Error(), "text, json, sarif, github") {

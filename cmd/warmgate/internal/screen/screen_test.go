@@ -2,9 +2,7 @@ package screen
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,10 +10,9 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/warmgate/warmgate/internal/golden"
 	"github.com/warmgate/warmgate/internal/live"
 )
-
-var update = flag.Bool("update", false, "write what is expected")
 
 // frame reads a frame: two gateways, one with the plugin's API, of which one server is ejected and one full.
 func frame(t *testing.T) live.Frame { return read(t, "testdata/frame.json") }
@@ -31,24 +28,6 @@ func read(t *testing.T, file string) live.Frame {
 		t.Fatal(err)
 	}
 	return f
-}
-
-// compare compares a screen with what is expected.
-func compare(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs:\n%s", name, got)
-	}
 }
 
 // after returns the screen of so many columns and lines after messages; texts are keys.
@@ -107,7 +86,7 @@ func TestScreens(t *testing.T) {
 		"recorded.txt":       Table(&recorded, plain, 160),
 		"80x24-recorded.txt": after(t, plain, 80, 24, recorded),
 	} {
-		compare(t, name, got)
+		golden.Compare(t, "testdata/"+name, got)
 	}
 }
 
