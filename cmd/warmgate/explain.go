@@ -1,18 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/explanation"
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/gateways"
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
 	"github.com/warmgate/warmgate/internal/explain"
 	"github.com/warmgate/warmgate/internal/state"
@@ -99,14 +98,11 @@ func (x *explaining) run(command *cobra.Command) error {
 
 // askLive has a running gateway explain the request.
 func (x *explaining) askLive(r *explanation.Request) (*state.Explanation, error) {
-	token := []byte{}
-	if x.tokenFile != "" {
-		var err error
-		if token, err = os.ReadFile(x.tokenFile); err != nil {
-			return nil, err
-		}
+	token, err := gateways.ReadSecret(x.tokenFile)
+	if err != nil {
+		return nil, err
 	}
-	call, err := r.To(x.live, string(bytes.TrimSpace(token)))
+	call, err := r.To(x.live, token)
 	if err != nil {
 		return nil, fmt.Errorf("--live: %w", err)
 	}

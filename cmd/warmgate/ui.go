@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -60,7 +59,7 @@ made up and printed. What is sent is not encrypted; for others' networks there a
 
 // run serves until the program is interrupted.
 func (u *ui) run(command *cobra.Command, args []string) error {
-	sources, redis, err := u.gateways.Sources(args)
+	sources, _, err := u.gateways.Sources(args)
 	if err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func (u *ui) run(command *cobra.Command, args []string) error {
 	if u.open {
 		openBrowser(command, addressOf(at, token))
 	}
-	reader := snapshot.NewReader(thisBuild().Version, sources, redis)
+	reader := snapshot.NewReader(thisBuild().Version, sources, nil)
 	live.Poll(serving, time.Second, reader.Watch, func(f live.Frame) {
 		if err := shown.Show(f); err != nil {
 			fmt.Fprintf(command.ErrOrStderr(), "warmgate: this second is not shown: %v\n", err)
@@ -109,11 +108,10 @@ func (u *ui) token(at *net.TCPAddr) (token, made string, err error) {
 		made = rand.Text()
 		return made, made, nil
 	}
-	text, err := os.ReadFile(u.tokenFile)
-	if err != nil {
+	if token, err = gateways.ReadSecret(u.tokenFile); err != nil {
 		return "", "", err
 	}
-	if token = strings.TrimSpace(string(text)); len(token) < minViewerToken {
+	if len(token) < minViewerToken {
 		return "", "", fmt.Errorf("%s: want a token of %d characters at least", u.tokenFile, minViewerToken)
 	}
 	return token, "", nil

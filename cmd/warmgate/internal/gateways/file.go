@@ -64,7 +64,7 @@ func readFile(name string) (*listed, error) {
 		if g.Inspect != "" {
 			s.Inspect, inspectHost, errs[2] = inspectAddress(g.Inspect)
 		}
-		s.Token, errs[3] = readSecret(beside(g.TokenFile))
+		s.Token, errs[3] = ReadSecret(beside(g.TokenFile))
 		s.Name = cmp.Or(s.Name, host, inspectHost)
 		if err := errors.Join(errs[:]...); err != nil {
 			return nil, fmt.Errorf("%s: gateway %d: %w", name, i+1, err)
@@ -95,8 +95,8 @@ func inWords(err error) error {
 	return errors.New(strings.Join(all, "; "))
 }
 
-// readSecret reads a file whose only line is a secret; "" is no file.
-func readSecret(file string) (string, error) {
+// ReadSecret reads a file whose only line is a secret; "" is no file.
+func ReadSecret(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}

@@ -89,7 +89,7 @@ func (f *Flags) Sources(args []string) ([]snapshot.Source, *snapshot.RedisSource
 		return nil, nil, errors.New("no gateway is named: its administration is often at http://127.0.0.1:15000, " +
 			"http://127.0.0.1:9901 or admin.sock")
 	}
-	token, err := readSecret(f.tokenFile)
+	token, err := ReadSecret(f.tokenFile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -241,7 +241,7 @@ func (o *redisOptions) source() (*snapshot.RedisSource, error) {
 	s.Username = u.User.Username()
 	s.Password, _ = u.User.Password()
 	if o.PasswordFile != "" {
-		if s.Password, err = readSecret(o.PasswordFile); err != nil {
+		if s.Password, err = ReadSecret(o.PasswordFile); err != nil {
 			return nil, err
 		}
 	}
