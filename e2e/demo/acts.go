@@ -39,8 +39,8 @@ type act struct {
 	servers  []vllmsim.Config
 	policies [contenders]compare.Policy
 	play     func(ctx context.Context, s *compare.Stage, who int) result
-	figures  []figure // those of the table; the first ones are the headline
-	headline int      // so many
+	figures  []figure // those of the table
+	headline int      // how many of them, from the first on, the summary names
 	note     string   // to say with the summary; "" = nothing
 }
 

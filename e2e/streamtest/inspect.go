@@ -48,7 +48,7 @@ var inspectScenarios = []scenario{
 func (t *run) seen(name string, into any, frames ...string) {
 	t.Helper()
 	s := t.Open(call(name, frames...))
-	t.Advance(time.Second) // the first one is put off until all workers have told what they know
+	t.Advance(time.Second) // the first call is answered once all workers have published what they know
 	if r := s.Result(); r.Status != 200 || json.Unmarshal([]byte(r.Body), into) != nil || s.Upstream() >= 0 {
 		t.Fatalf("%s: answered %d %s", name, r.Status, r.Body)
 	}

@@ -24,7 +24,7 @@ const (
 	mostStatistics = 32 << 20
 	mostDump       = 64 << 20
 	mostState      = 16 << 20
-	// maxFilter is how many clusters are asked for by name.
+	// maxFilter is up to how many clusters are asked for by their names; of more, all of the gateway are read.
 	maxFilter = 64
 )
 

@@ -69,9 +69,9 @@ func (r *Reader) Take(ctx context.Context) *Snapshot {
 	return s
 }
 
-// Watch asks gateways for what changes all the time in clusters that the plugin counts, or else in all of them, and for
-// decisions of which they have not told it yet. Redis is not
-// asked, and configurations only for the policies of gateways without the plugin, which may be half a minute old.
+// Watch asks gateways for what changes all the time, in the clusters that the plugin counts or without any in all of
+// them, and for the decisions since the last answer. Redis is not asked, and configurations only for the policies of
+// gateways without the plugin; these may be half a minute old.
 func (r *Reader) Watch(ctx context.Context) *Snapshot {
 	s := r.read(ctx, dumpPeriod)
 	for i := range s.Gateways {

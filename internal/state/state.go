@@ -13,10 +13,10 @@ type State struct {
 	VMs       int        `json:"vms"`     // that count requests and are alive
 	Region    string     `json:"region,omitempty"`
 	Clusters  []Cluster  `json:"clusters"`
-	LeftOut   int        `json:"left_out,omitempty"`  // clusters that are not shown, because there are so many
+	LeftOut   int        `json:"left_out,omitempty"`  // how many more clusters there are than are shown
 	Regions   []Region   `json:"regions,omitempty"`   // the others
 	Decisions []Decision `json:"decisions,omitempty"` // the latest, oldest first
-	Lost      int64      `json:"lost,omitempty"`      // decisions that nobody has seen, since the VMs are watched
+	Lost      int64      `json:"lost,omitempty"`      // decisions that were dropped before an answer had them
 }
 
 // Cluster is one whose requests the plugin places.
@@ -26,7 +26,7 @@ type Cluster struct {
 	Unit      string     `json:"unit"`  // of load: requests or tokens
 	Store     string     `json:"store"` // that counts now: embedded, redis, or fallback while Redis does not answer
 	Endpoints []Endpoint `json:"endpoints"`
-	LeftOut   int        `json:"left_out,omitempty"` // endpoints that are not shown, because there are so many
+	LeftOut   int        `json:"left_out,omitempty"` // how many more endpoints there are than are shown
 	Classes   []Class    `json:"classes,omitempty"`  // of its queue
 }
 

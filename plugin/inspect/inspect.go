@@ -31,7 +31,7 @@ type Inspector struct {
 	version   string
 	watch     watch
 	heard     map[string]map[string]lb.Load // what was in flight in Redis, by clusters and endpoints
-	toldAt    time.Duration                 // when the other VMs were told of clusters last
+	toldAt    time.Duration                 // when clusters were last published for other VMs
 
 	shown   shown         // the latest answer
 	waiting []func()      // calls that wait for the next one
@@ -57,7 +57,7 @@ type shown struct {
 const (
 	// shownFor is how long an answer is good: many calls cost no more than one for each tick.
 	shownFor = process.TickPeriod
-	// firstWait is how long a call waits that finds nobody watching: by then each VM has told what it knows.
+	// firstWait is how long the first call of a watcher waits. Within it each VM publishes what it knows.
 	firstWait = 5 * process.TickPeriod / 2
 	// patience is after what time an answer is begun again that has not come: it may have failed.
 	patience = 5 * time.Second

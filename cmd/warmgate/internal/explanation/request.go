@@ -68,7 +68,7 @@ func readMessage(text []byte, path string) (*Request, error) {
 		for _, v := range in.Header[canonical] {
 			switch name := strings.ToLower(canonical); name {
 			case "content-length", "connection":
-			case "expect": // which a gateway answers by itself, unless it is told otherwise
+			case "expect": // Envoy answers it with 100 Continue before plugins see it, unless proxy_100_continue is set
 			default:
 				r.Headers = append(r.Headers, [2]string{name, v})
 			}
