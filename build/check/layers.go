@@ -22,7 +22,7 @@ var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery",
 	"plugin/endpoints", "plugin/inspect",
-	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned",
+	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/measured",
 	"plugin/placement", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request", "plugin/response",
 	"plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters", "redisclient",
 }
@@ -35,7 +35,7 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 var untagged = []string{
 	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/forward",
 	"plugin/gauges", "plugin/inspect",
-	"plugin/host", "plugin/learned", "plugin/placement", "plugin/regions", "plugin/request",
+	"plugin/host", "plugin/learned", "plugin/measured", "plugin/placement", "plugin/regions", "plugin/request",
 	"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters",
 }
 
@@ -185,13 +185,14 @@ var mayImport = map[string][]string{
 		"plugin/apicall", "plugin/clusters", "plugin/config", "plugin/discovery", "plugin/host", "plugin/process",
 		"plugin/regions", "plugin/stores", "plugin/views",
 	},
+	"plugin/measured": nil,
 	"plugin/learned": {
 		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
 	},
 	"plugin/placement": {
 		"internal/order", "internal/state", "internal/statname", "lb", "lb/answer", "lb/budget", "lb/memstore",
 		"lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
-		"plugin/learned", "plugin/ratelimit", "plugin/request", "plugin/response",
+		"plugin/learned", "plugin/measured", "plugin/ratelimit", "plugin/request", "plugin/response",
 		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
@@ -210,7 +211,7 @@ var mayImport = map[string][]string{
 		"lb", "lb/answer", "plugin/clusters", "plugin/host", "plugin/learned", "plugin/process", "plugin/request",
 		"plugin/stats",
 	},
-	"plugin/stats": {"internal/statname", "lb", "lb/budget", "lb/memstore"},
+	"plugin/stats": {"internal/statname", "lb", "lb/budget", "lb/memstore", "plugin/measured"},
 	"plugin/stores": {
 		"internal/statname", "lb", "lb/memstore", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process",
 		"plugin/stats", "redisclient",
@@ -221,8 +222,9 @@ var mayImport = map[string][]string{
 	},
 	"plugin/vm": {
 		"internal/statname", "internal/wire", "lb", "plugin/admission", "plugin/clusters", "plugin/config",
-		"plugin/endpoints", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/inspect", "plugin/placement",
-		"plugin/process", "plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views",
+		"plugin/endpoints", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/inspect", "plugin/measured",
+		"plugin/placement", "plugin/process", "plugin/regions", "plugin/request", "plugin/stats",
+		"plugin/stores", "plugin/views",
 		"plugin/waiters", xxhash,
 	},
 	"plugin/waiters": {

@@ -51,11 +51,7 @@ func (pl *choice) end() {
 	}
 	pl.serving.End()
 	pl.showing.end()
-	if pl.inside == nil && pl.note != "" && pl.Config != nil {
-		r := pl.serving.Record()
-		v := pl.plugin.VM
-		if v.Line = r.Append(append(v.Line[:0], pl.note...)); len(v.Line) > len(pl.note) {
-			pl.Gateway.SetNote(string(v.Line))
-		}
+	if pl.inside == nil && pl.Config != nil {
+		report(pl.plugin.VM, &pl.serving, pl.note)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/measured"
 )
 
 // Record is what is known of a request by its end, beside where it was placed. What is not known is 0 or "".
@@ -23,9 +24,10 @@ type Record struct {
 	known     int // of the blocks, at the chosen endpoint
 }
 
-// Record returns what is known of the request.
-func (s *Serving) Record() Record {
+// Record returns what is known of the request for the line of the access log, and sets m to what was measured of it.
+func (s *Serving) Record(m *measured.Request) Record {
 	pl := s.Of
+	*m = measured.Request{Cluster: pl.Scope, Endpoint: pl.Lease.Addr, Policy: pl.Config.Policy}
 	u, r := &pl.Prompt, &pl.Lease.Reservation
 	out := Record{Bytes: u.Work.Info.TextBytes, Session: pl.SessionID(), Tokens: u.Usage, Estimated: !u.Used}
 	if status := pl.Response.Status; status >= 200 && status < 300 {

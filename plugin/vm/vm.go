@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/inspect"
+	"github.com/warmgate/warmgate/plugin/measured"
 	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/request"
@@ -39,6 +40,7 @@ type VM struct {
 	gauges    *gauges.Gauges     // what the statistics show
 	Duplicate bool               // the plugin was found twice in one filter chain
 	Line      []byte             // memory for lines of the access log
+	Measured  measured.Request   // memory for what is known of a request that is over
 }
 
 // New returns the state of a VM in a gateway of the given kind.

@@ -1,0 +1,75 @@
+// Package measured says what is known of a request by the time that it is over: measured once, for statistics, the
+// access log, spans and prices. What measures is in plugin/response and plugin/placement.
+package measured
+
+import "time"
+
+// Outcome is how a request has ended, for those who look at requests.
+type Outcome uint8
+
+// The outcomes.
+const (
+	OK           Outcome = iota // all of a good answer has passed
+	ClientLeft                  // its client has left before its end
+	ClientError                 // the server says that the request is to blame
+	ServerFailed                // by the server, or for want of one
+	Refused                     // by this plugin or the gateway, before it was sent to a server
+	TimedOut                    // its time was over
+	Outcomes                    // how many there are
+)
+
+var outcomeNames = [Outcomes]string{"ok", "client_left", "client_error", "server_failed", "refused", "timeout"}
+
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// Tokens are those of one request, each counted once.
+type Tokens struct {
+	Input     int64 // of the prompt, but for Cached
+	Cached    int64 // of the prompt, found in a KV cache
+	Output    int64 // of all answers, but for Reasoning
+	Reasoning int64 // of all answers, by which the model has thought
+	Estimated bool  // not all of them are from a usage: what passed was counted
+}
+
+// Prompt returns the tokens of the prompt.
+func (t *Tokens) Prompt() int64 { return t.Input + t.Cached }
+
+// Completion returns the tokens of all answers.
+func (t *Tokens) Completion() int64 { return t.Output + t.Reasoning }
+
+// Request is one request that is over. What is not known is 0 or "".
+//
+// In time it has legs: [arrival] Wait [placed, sent on] Prefill [first output] Decode [latest output].
+// TTFT = from arrival to first output, PerToken = Decode / (completion tokens - 1).
+type Request struct {
+	Cluster  string // the gateway's, in which it was served or would have been
+	Endpoint string // that has served it
+	Policy   string // lb_policy
+	Class    string // of the queue
+	Model    string // the name that the client has sent, if an endpoint has answered for it
+	Tenant   string // by a header
+
+	Outcome  Outcome
+	Status   int
+	Streamed bool
+	Retries  int // how often it was sent again
+
+	Duration time.Duration // from arrival to end
+	Wait     time.Duration // in the queue
+	TTFT     time.Duration // of a stream, 0 where no output has come
+	Prefill  time.Duration
+	Decode   time.Duration
+	PerToken time.Duration // of the output behind the first token
+	GapP99   time.Duration // of the times between parts with output, the 99th percentile
+	Parts    int64         // with output
+
+	Tokens Tokens
+	Cost   int64 // in billionths of the currency of the prices
+
+	// of the choice
+	Match    float64 // share of the prompt that was expected in the endpoint's KV cache
+	Matches  bool    // there is a prompt that an endpoint can have in its cache
+	RunnerUp string  // the endpoint that was next best
+	LostBy   float64 // by how much it cost more, in the unit of the cost
+	Rule     string  // what decided
+}
