@@ -68,16 +68,25 @@ var usageTexts = map[string]struct {
 		"\"cachedContentTokenCount\": 12\n }\n}\n", Usage{20, 12, 4, 0}, true},
 	"gemini, a list": {"[{\"usageMetadata\":{\"promptTokenCount\":20}}," +
 		"\r\n{\"usageMetadata\":{\"promptTokenCount\":20,\"candidatesTokenCount\":4}}]", Usage{20, 0, 4, 0}, true},
-	"gemini, thinking": {`{"usageMetadata":{"promptTokenCount":20,"candidatesTokenCount":4,"thoughtsTokenCount":30}}`,
-		Usage{20, 0, 34, 30}, true},
+	"gemini, thinking": {
+		`{"usageMetadata":{"promptTokenCount":20,"candidatesTokenCount":4,"thoughtsTokenCount":30}}`,
+		Usage{20, 0, 34, 30},
+		true,
+	},
 	"reasoning": {`{"usage":{"prompt_tokens":20,"completion_tokens":50,"prompt_tokens_details":{"reasoning_tokens":9},` +
 		`"completion_tokens_details":{"reasoning_tokens":40,"cached_tokens":8}}}`, Usage{20, 0, 50, 40}, true},
 	"reasoning, responses": {`{"usage":{"input_tokens":20,"output_tokens":50,` +
 		`"output_tokens_details":{"reasoning_tokens":40}}}`, Usage{20, 0, 50, 40}, true},
-	"reasoning, sglang": {`{"usage":{"prompt_tokens":20,"completion_tokens":50,"reasoning_tokens":40}}`,
-		Usage{20, 0, 50, 40}, true},
-	"more reasoning than there is": {`{"usage":{"prompt_tokens":20,"completion_tokens":5,"reasoning_tokens":40}}`,
-		Usage{20, 0, 5, 5}, true},
+	"reasoning, sglang": {
+		`{"usage":{"prompt_tokens":20,"completion_tokens":50,"reasoning_tokens":40}}`,
+		Usage{20, 0, 50, 40},
+		true,
+	},
+	"more reasoning than there is": {
+		`{"usage":{"prompt_tokens":20,"completion_tokens":5,"reasoning_tokens":40}}`,
+		Usage{20, 0, 5, 5},
+		true,
+	},
 	"arguments": {`{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1},"cached_tokens":9}}],` +
 		`"usage":{"input_tokens":20}}`, Usage{20, 0, 0, 0}, true},
 	"only arguments": {
