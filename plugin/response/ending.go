@@ -29,7 +29,9 @@ func (r *State) Ending(refused bool, details func() string) measured.Outcome {
 	switch ofServer := by == "via_upstream"; {
 	case !r.Complete && !ofServer, r.Status == 0:
 		return endingOfPart(r.Outcome, by)
-	case !r.Complete: // the client has all that it waited for
+	case !r.Complete && r.Status == 101: // one side closes it, as all such end
+		return measured.OK
+	case !r.Complete:
 		return measured.ClientLeft
 	case ofServer || by == "" && r.Reached:
 		return endingByStatus(r.Status)
