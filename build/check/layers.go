@@ -125,9 +125,10 @@ var mayImport = map[string][]string{
 	"lb/models":                {"internal/wire", "lb", xxhash},
 	"lb/policy": {
 		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/cache", "lb/engines", "lb/health",
-		"lb/models", "lb/push", "lb/setting", "metrics",
+		"lb/models", "lb/price", "lb/push", "lb/setting", "metrics",
 	},
 	"lb/prefixindex":       nil,
+	"lb/price":             nil,
 	"lb/prompt":            {"internal/jsontext", siphash},
 	"lb/prompt/prompttest": nil,
 	"lb/queue":             {"internal/order", "internal/wire", "lb", "lb/budget"},
@@ -152,7 +153,7 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config": {
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines", "lb/health", "lb/policy",
-		"lb/push", "lb/region", "lb/setting", "metrics", xxhash,
+		"lb/price", "lb/push", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
