@@ -192,7 +192,7 @@ var mayImport = map[string][]string{
 	},
 	"plugin/placement": {
 		"internal/order", "internal/state", "internal/statname", "lb", "lb/answer", "lb/budget", "lb/memstore",
-		"lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
+		"lb/price", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
 		"plugin/learned", "plugin/measured", "plugin/ratelimit", "plugin/request", "plugin/response",
 		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
@@ -204,9 +204,8 @@ var mayImport = map[string][]string{
 		"plugin/engines", "plugin/host", "plugin/process", "plugin/stats", "plugin/stores", "plugin/views",
 	},
 	"plugin/request": {
-		"internal/state", "internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters",
-		"plugin/config",
-		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
+		"internal/state", "internal/statname", "lb", "lb/answer", "lb/price", "lb/prompt", "metrics",
+		"plugin/clusters", "plugin/config", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
 	},
 	"plugin/response": {
 		"lb", "lb/answer", "plugin/clusters", "plugin/host", "plugin/learned", "plugin/process", "plugin/request",

@@ -183,6 +183,7 @@ func (pt *part) checkNested() {
 	in.EnvoyCfg.PollInterval = pt.EnvoyCfg.PollInterval
 	in.Store, in.ReserveTimeout, in.Redis = pt.Store, pt.ReserveTimeout, pt.Redis
 	in.DebugHeaders, in.Shadow, in.DetailLog, in.Prices = pt.DebugHeaders, pt.Shadow, pt.DetailLog, pt.Prices
+	in.Prices.Header = pt.TenantHeader()
 	in.check()
 	pt.Clusters.Endpoint = &in.Config
 }

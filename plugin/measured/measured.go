@@ -64,7 +64,9 @@ type Request struct {
 	Parts    int64         // with output
 
 	Tokens Tokens
-	Cost   int64 // in billionths of the currency of the prices
+
+	Cost     int64  // in billionths of the currency of the prices
+	Currency string // of these, "" without prices
 
 	// of the choice
 	Match    float64 // share of the prompt that was expected in the endpoint's KV cache

@@ -45,6 +45,8 @@ const (
 	Panics      = "warmgate_recovered_panics_total"
 	Build       = "warmgate_build_info" // version, revision
 
+	Unpriced = "warmgate_unpriced_tokens_total" // of models without a price, where others have one
+
 	// of budgets
 	BudgetTokens   = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used
 	BudgetLeft     = "warmgate_budget_left_tokens"      // cluster, endpoint: in its bucket
