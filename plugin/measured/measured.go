@@ -47,11 +47,13 @@ type Request struct {
 	Policy   string // lb_policy
 	Class    string // of the queue
 	Model    string // the name that the client has sent, if an endpoint has answered for it
+	Asked    string // the name that the client has sent, whatever has come of it
 	Tenant   string // by a header
 
 	Outcome  Outcome
 	Status   int
 	Streamed bool
+	Idle     bool // a call that computes nothing, such as a list of models
 	Retries  int // how often it was sent again
 
 	Duration time.Duration // from arrival to end
@@ -64,7 +66,9 @@ type Request struct {
 	Parts    int64         // with output
 
 	Tokens Tokens
-	Cost   int64 // in billionths of the currency of the prices
+
+	Cost     int64  // in billionths of the currency of the prices
+	Currency string // of these, "" without prices
 
 	// of the choice
 	Match    float64 // share of the prompt that was expected in the endpoint's KV cache
