@@ -47,6 +47,7 @@ type Request struct {
 	Policy   string // lb_policy
 	Class    string // of the queue
 	Model    string // the name that the client has sent, if an endpoint has answered for it
+	Asked    string // the name that the client has sent, whatever has come of it
 	Tenant   string // by a header
 	// Operation is what the model was asked to do, as OpenTelemetry names it: chat, text_completion, embeddings, "" for
 	// what it has no name for.
@@ -55,6 +56,7 @@ type Request struct {
 	Outcome  Outcome
 	Status   int
 	Streamed bool
+	Idle     bool // a call that computes nothing, such as a list of models
 	Retries  int // how often it was sent again
 
 	Duration time.Duration // from arrival to end
@@ -67,7 +69,9 @@ type Request struct {
 	Parts    int64         // with output
 
 	Tokens Tokens
-	Cost   int64 // in billionths of the currency of the prices
+
+	Cost     int64  // in billionths of the currency of the prices
+	Currency string // of these, "" without prices
 
 	// of the choice
 	Match    float64 // share of the prompt that was expected in the endpoint's KV cache

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/statname"
@@ -23,6 +24,10 @@ type Registry struct {
 	decisions map[string]*[maxReasons]uint32 // by policy; 0 = not defined
 	defined   map[string]uint32
 	seen      memstore.Stats
+	requests  *requests
+	policies  []string // that were shown to be in force last
+
+	Unticked bool // nobody calls Flush: what is counted is told at once
 }
 
 const (
@@ -33,7 +38,9 @@ const (
 
 // New returns a registry that defines nothing yet.
 func New(m Metrics) *Registry {
-	return &Registry{m: m, decisions: map[string]*[maxReasons]uint32{}, defined: map[string]uint32{}}
+	return &Registry{
+		m: m, decisions: map[string]*[maxReasons]uint32{}, defined: map[string]uint32{}, requests: newRequests(m),
+	}
 }
 
 // Decided counts one request.
@@ -61,6 +68,9 @@ func OfCluster(stat, cluster string) string { return statname.With(stat, "cluste
 func OfEndpoint(stat, cluster, endpoint string) string {
 	return statname.With(stat, "cluster", cluster, "endpoint", endpoint)
 }
+
+// ofKind returns the name of a statistic with a kind.
+func ofKind(stat, kind string) string { return statname.With(stat, "kind", kind) }
 
 func (s *Registry) id(name string, define func(string) uint32) uint32 {
 	id, ok := s.defined[name]
@@ -127,3 +137,19 @@ func (s *Registry) Store(now memstore.Stats) {
 	s.Count(Corrected, now.Corrected-s.seen.Corrected)
 	s.seen = now
 }
+
+// Policies shows which policies are in force. It is called again and again: other VMs set those that they do not have
+// any more to 0, once.
+func (s *Registry) Policies(inForce []string) {
+	for _, name := range s.policies {
+		if !slices.Contains(inForce, name) {
+			s.SetIf(ofPolicy(name), 0)
+		}
+	}
+	for _, name := range inForce {
+		s.SetIf(ofPolicy(name), 1)
+	}
+	s.policies = inForce
+}
+
+func ofPolicy(name string) string { return statname.With(Policy, "policy", name) }
