@@ -33,6 +33,7 @@ type choice struct {
 	outer  *choice // the one that this is inside of, nil for none
 	seen   seen    // what has come of the request, for the one inside a cluster
 	note   string  // the decision, for the access log
+	told   told    // to its span
 }
 
 // newChoice returns a choice for the request by a configuration, nil if that is not known yet, inside of another one

@@ -17,6 +17,9 @@ func (pl *choice) SetNote(text string) {
 	}
 	pl.note = text
 	pl.Gateway.SetNote(text)
+	if pl.tells() {
+		pl.showFields()
+	}
 }
 
 // seen is what has come of a request when the outer choice was made, for the inner one.

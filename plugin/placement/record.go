@@ -46,7 +46,37 @@ func (s *Serving) Record(m *measured.Request) Record {
 		out.Bytes, out.Matches, out.Match = p.Length, true, p.Cached
 		out.blocks, out.known = p.Blocks, r.Grant.Cached
 	}
+	s.measureInto(m, &out)
 	return out
+}
+
+// measureInto sets m to what was measured by now. The answer's usage is read before it is learned from at the end.
+func (s *Serving) measureInto(m *measured.Request, known *Record) {
+	pl := s.Of
+	r := &pl.Response
+	m.Model, m.Status, m.Streamed = known.Model, r.Status, r.Streamed
+	m.Match, m.Matches = known.Match, known.Matches
+	u, found := known.Tokens, !known.Estimated
+	if !found && r.Answer != nil {
+		if read, ok := r.Answer.Usage(r.Complete); ok {
+			u, found = read, true
+		}
+	}
+	m.Tokens = measured.Tokens{
+		Input: int64(u.Prompt - u.Cached), Cached: int64(u.Cached), Output: int64(u.Output), Estimated: !found,
+	}
+	if began := pl.Body.BeganAt; began > 0 {
+		m.Duration = pl.Shared.ReadClock() - began
+		if r.FirstAt > 0 {
+			m.TTFT, m.Prefill = max(0, r.FirstAt-began), known.TTFT
+		}
+	}
+	switch {
+	case r.Status >= 500:
+		m.Outcome = measured.ServerFailed
+	case r.Status >= 400:
+		m.Outcome = measured.ClientError
+	}
 }
 
 // maxModel is the length at which the name of a model is cut off.
