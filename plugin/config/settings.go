@@ -24,11 +24,6 @@ type Inspect struct {
 	Token policy.Secret // who looks has
 }
 
-// Telemetry is what is told of requests, beside statistics.
-type Telemetry struct {
-	Spans bool // to the gateway's tracer
-}
-
 // Clusters is what is chosen among with lb_type cluster.
 type Clusters struct {
 	List   []string // names of the clusters, each once
