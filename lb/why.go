@@ -29,10 +29,13 @@ func (r Rule) String() string {
 	return [...]string{"", "cost", "tie", "home", "budget", "turn", "store", "caps"}[r]
 }
 
+// MaxLostBy bounds by how much a cost is told to be higher, so that logs have no endless numbers.
+const MaxLostBy = 1e15
+
 // excess returns by how much a cost is above the lowest one, 0 if there is none.
 func excess(cost, lowest float64) float64 {
 	if math.IsInf(cost, 1) {
 		return 0
 	}
-	return min(cost-lowest, math.MaxFloat64)
+	return min(cost-lowest, MaxLostBy)
 }

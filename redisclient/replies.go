@@ -2,7 +2,6 @@ package redisclient
 
 import (
 	"bytes"
-	"math"
 	"slices"
 	"time"
 
@@ -111,7 +110,7 @@ func unpackWhy(in *wire.Reader[[]byte], candidates int) (lb.Why, bool) {
 		w.RunnerUp = lb.Full
 	}
 	ok := (w.Rule == lb.ByCost || w.Rule == lb.ByTie || w.Rule == lb.ByHome) && w.RunnerUp < candidates && w.LostBy >= 0
-	w.LostBy = min(w.LostBy, math.MaxFloat64)
+	w.LostBy = min(w.LostBy, lb.MaxLostBy)
 	return w, ok
 }
 
