@@ -19,7 +19,8 @@ const (
 // and the same input gives the same output.
 var pure = []string{
 	"internal/enginesim", "internal/explain", "internal/simulate",
-	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
+	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/topnames", "internal/wire",
+	"lb", "metrics",
 	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery",
 	"plugin/endpoints", "plugin/inspect",
 	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/measured",
@@ -108,6 +109,7 @@ var mayImport = map[string][]string{
 	"internal/snapshot":      {"internal/state", "internal/statname", "lb/setting", "plugin/config", "redisclient"},
 	"internal/state":         nil,
 	"internal/statname":      nil,
+	"internal/topnames":      nil,
 	"internal/vllmsim":       {"internal/enginesim", xxhash, "github.com/tidwall/gjson"},
 	"internal/wire":          nil,
 	"lb":                     {"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prompt", xxhash},
@@ -211,7 +213,9 @@ var mayImport = map[string][]string{
 		"lb", "lb/answer", "plugin/clusters", "plugin/host", "plugin/learned", "plugin/process", "plugin/request",
 		"plugin/stats",
 	},
-	"plugin/stats": {"internal/statname", "lb", "lb/budget", "lb/memstore", "plugin/measured"},
+	"plugin/stats": {
+		"internal/statname", "internal/topnames", "lb", "lb/budget", "lb/memstore", "plugin/measured",
+	},
 	"plugin/stores": {
 		"internal/statname", "lb", "lb/memstore", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process",
 		"plugin/stats", "redisclient",

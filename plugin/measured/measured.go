@@ -47,11 +47,13 @@ type Request struct {
 	Policy   string // lb_policy
 	Class    string // of the queue
 	Model    string // the name that the client has sent, if an endpoint has answered for it
+	Asked    string // the name that the client has sent, whatever has come of it
 	Tenant   string // by a header
 
 	Outcome  Outcome
 	Status   int
 	Streamed bool
+	Idle     bool // a call that computes nothing, such as a list of models
 	Retries  int // how often it was sent again
 
 	Duration time.Duration // from arrival to end

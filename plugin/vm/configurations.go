@@ -36,6 +36,16 @@ func (c *configs) contains(p *Plugin) bool { return slices.Contains(c.inForce, p
 // allParts returns the parts of all configurations in force, those of the newest first.
 func (c *configs) allParts() []*config.Config { return c.parts }
 
+// policies returns those that are in force.
+func (c *configs) policies() (names []string) {
+	for _, part := range c.parts {
+		if part.Enabled && !slices.Contains(names, part.Policy) {
+			names = append(names, part.Policy)
+		}
+	}
+	return names
+}
+
 // isInspected reports whether one of them has the gateway show what it knows.
 func (c *configs) isInspected() bool {
 	return slices.ContainsFunc(c.inForce, func(p *Plugin) bool { return p.Set.HasInspect() })
