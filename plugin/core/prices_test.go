@@ -3,6 +3,7 @@ package core
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
@@ -38,5 +39,23 @@ func TestBodiesAreReadForPrices(t *testing.T) {
 			}
 			d.drained()
 		})
+	}
+}
+
+// Models that have prices by name have labels of their own before they are used, as long as a configuration has them.
+func TestPricedModelsHaveLabels(t *testing.T) {
+	const config = `{"lb_policy":"global_least_request","lb_config":{"prices":{"currency":"USD","models":` +
+		`{"a":{"input":1,"output":2},"b*":{"input":1,"output":2}}}}}`
+	d := startFake(t, 1, 1, config)
+	label := func(model string) string { return d.workers[0].vm.Stats.ModelLabel(model) }
+	if label("a") != "a" || label("b*") != "other" || label("b1") != "other" {
+		t.Errorf("labels %q, %q and %q", label("a"), label("b*"), label("b1"))
+	}
+	if !d.configure(`{"lb_policy":"global_least_request"}`) {
+		t.Fatal("refused")
+	}
+	d.advance(3 * time.Second)
+	if label("a") != "other" {
+		t.Errorf("the label is %q without a price", label("a"))
 	}
 }
