@@ -65,6 +65,8 @@ const (
 	EndpointDecode   = "warmgate_endpoint_decode_ms_total"      // cluster, endpoint: likewise
 	EndpointTokens   = "warmgate_endpoint_decoded_tokens_total" // cluster, endpoint: their tokens behind the first
 
+	Unpriced = "warmgate_unpriced_tokens_total" // of models without a price, where others have one
+
 	// of budgets
 	BudgetTokens   = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used
 	BudgetLeft     = "warmgate_budget_left_tokens"      // cluster, endpoint: in its bucket
