@@ -188,8 +188,11 @@ func TestTenantsOfClientsThatLeave(t *testing.T) {
 			},
 			func(p float64) float64 { return p + 2*output },
 		},
-		"refused":     {func(s *fakeStream) { s.Head(400); s.Finish() }, func(float64) float64 { return 0 }},
-		"not reached": {func(s *fakeStream) { s.answer(503, "no_healthy_upstream") }, func(float64) float64 { return 0 }},
+		"refused": {func(s *fakeStream) { s.Head(400); s.Finish() }, func(float64) float64 { return 0 }},
+		"not reached": {
+			func(s *fakeStream) { s.answer(503, "no_healthy_upstream") },
+			func(float64) float64 { return 0 },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := startSites(t, 1, config)
@@ -228,7 +231,8 @@ func TestTenantsAreChargedExactly(t *testing.T) {
 				case 0:
 					s.streams(1, usageEvent(in, hit, out))
 					s.Finish()
-					total += math.Floor(float64(in-hit) + weight.cached*float64(hit) + weight.output*float64(out) + 0.5 + 1e-9)
+					sum := float64(in-hit) + weight.cached*float64(hit) + weight.output*float64(out)
+					total += math.Floor(sum + 0.5 + 1e-9)
 				case 1: // nobody has seen what was done
 					s.leave()
 					total += reserved
