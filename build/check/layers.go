@@ -19,7 +19,8 @@ const (
 // and the same input gives the same output.
 var pure = []string{
 	"internal/enginesim", "internal/explain", "internal/simulate",
-	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
+	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/topnames", "internal/wire",
+	"lb", "metrics",
 	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery",
 	"plugin/endpoints", "plugin/inspect",
 	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/measured",
@@ -94,7 +95,8 @@ var mayImport = map[string][]string{
 	"internal/enginesim": {xxhash},
 	"internal/explain": {
 		"internal/simulate", "internal/state", "lb", "lb/memstore", "lb/prompt", "plugin/config", "plugin/core",
-		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/stats", "plugin/stores", "plugin/vm",
+		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/measured", "plugin/stats", "plugin/stores",
+		"plugin/vm",
 		"redisclient",
 	},
 	"internal/fieldtest":     nil,
@@ -108,6 +110,7 @@ var mayImport = map[string][]string{
 	"internal/snapshot":      {"internal/state", "internal/statname", "lb/setting", "plugin/config", "redisclient"},
 	"internal/state":         nil,
 	"internal/statname":      nil,
+	"internal/topnames":      nil,
 	"internal/vllmsim":       {"internal/enginesim", xxhash, "github.com/tidwall/gjson"},
 	"internal/wire":          nil,
 	"lb":                     {"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prompt", xxhash},
@@ -125,9 +128,10 @@ var mayImport = map[string][]string{
 	"lb/models":                {"internal/wire", "lb", xxhash},
 	"lb/policy": {
 		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/cache", "lb/engines", "lb/health",
-		"lb/models", "lb/push", "lb/setting", "metrics",
+		"lb/models", "lb/price", "lb/push", "lb/setting", "metrics",
 	},
 	"lb/prefixindex":       nil,
+	"lb/price":             nil,
 	"lb/prompt":            {"internal/jsontext", siphash},
 	"lb/prompt/prompttest": nil,
 	"lb/queue":             {"internal/order", "internal/wire", "lb", "lb/budget"},
@@ -138,7 +142,7 @@ var mayImport = map[string][]string{
 	"metrics":              {"internal/wire"},
 	"plugin": {
 		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/host",
-		"plugin/process", "plugin/stats", "plugin/vm", "redisclient",
+		"plugin/measured", "plugin/process", "plugin/stats", "plugin/vm", "redisclient",
 	},
 	"plugin/admission": {
 		"internal/wire", "lb", "lb/budget", "lb/policy", "plugin/apicall", "plugin/config", "plugin/endpoints",
@@ -152,12 +156,12 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config": {
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines", "lb/health", "lb/policy",
-		"lb/push", "lb/region", "lb/setting", "metrics", xxhash,
+		"lb/price", "lb/push", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
 		"internal/state", "lb", "plugin/apicall", "plugin/config", "plugin/forward", "plugin/host",
-		"plugin/inspect", "plugin/placement",
+		"plugin/inspect", "plugin/measured", "plugin/placement",
 		"plugin/regions", "plugin/request", "plugin/views", "plugin/vm",
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
@@ -178,7 +182,7 @@ var mayImport = map[string][]string{
 		"plugin/views",
 	},
 	"plugin/host": {
-		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/stats", "redisclient",
+		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/measured", "plugin/stats", "redisclient",
 	},
 	"plugin/inspect": {
 		"internal/order", "internal/state", "internal/wire", "lb", "lb/engines", "lb/region", "metrics",
@@ -191,7 +195,7 @@ var mayImport = map[string][]string{
 	},
 	"plugin/placement": {
 		"internal/order", "internal/state", "internal/statname", "lb", "lb/answer", "lb/budget", "lb/memstore",
-		"lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
+		"lb/price", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
 		"plugin/learned", "plugin/measured", "plugin/ratelimit", "plugin/request", "plugin/response",
 		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
@@ -203,15 +207,16 @@ var mayImport = map[string][]string{
 		"plugin/engines", "plugin/host", "plugin/process", "plugin/stats", "plugin/stores", "plugin/views",
 	},
 	"plugin/request": {
-		"internal/state", "internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters",
-		"plugin/config",
-		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
+		"internal/state", "internal/statname", "lb", "lb/answer", "lb/price", "lb/prompt", "metrics",
+		"plugin/clusters", "plugin/config", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
 	},
 	"plugin/response": {
 		"lb", "lb/answer", "plugin/clusters", "plugin/host", "plugin/learned", "plugin/measured", "plugin/process",
 		"plugin/request", "plugin/stats",
 	},
-	"plugin/stats": {"internal/statname", "lb", "lb/budget", "lb/memstore", "plugin/measured"},
+	"plugin/stats": {
+		"internal/statname", "internal/topnames", "lb", "lb/budget", "lb/memstore", "plugin/measured",
+	},
 	"plugin/stores": {
 		"internal/statname", "lb", "lb/memstore", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process",
 		"plugin/stats", "redisclient",

@@ -14,7 +14,8 @@ const (
 )
 
 // With returns the name of a statistic with labels, names and values by turns. In a value, characters that the syntax
-// needs (';' and '=') and control characters are written as '_'.
+// needs (';' and '=') and control characters are written as '_'. A label without a value is left out: to Prometheus
+// that is the same.
 func With(stat string, labels ...string) string {
 	n := len(stat)
 	for i := 0; i < len(labels); i += 2 {
@@ -23,6 +24,9 @@ func With(stat string, labels ...string) string {
 	var b strings.Builder
 	b.Grow(n)
 	for i := 0; i < len(labels); i += 2 {
+		if labels[i+1] == "" {
+			continue
+		}
 		b.WriteString(labels[i])
 		b.WriteString(equals)
 		writeValue(&b, labels[i+1])

@@ -31,7 +31,6 @@ func TestWith(t *testing.T) {
 			"cluster=.=a_._endpoint_._b;.;endpoint=.=___;.;n_total",
 			"n_total;cluster=a_._endpoint_._b;endpoint=___",
 		},
-		{[]string{"class", ""}, "class=.=;.;n_total", "n_total;class="},
 		{[]string{"class", "模型/a b"}, "class=.=模型/a b;.;n_total", "n_total;class=模型/a b"},
 	} {
 		name := With("n_total", c.labels...)
@@ -47,6 +46,16 @@ func TestWith(t *testing.T) {
 				t.Errorf("%q is read as %q %v", prefix+name, stat, labels)
 			}
 		}
+	}
+}
+
+// A label without a value is none.
+func TestWithout(t *testing.T) {
+	if got := With("n_total", "class", "", "cluster", "llm", "model", ""); got != With("n_total", "cluster", "llm") {
+		t.Errorf("got %q", got)
+	}
+	if got := With("n_total", "class", ""); got != "n_total" {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -72,6 +81,12 @@ func FuzzLabels(f *testing.F) {
 		left := name
 		for i, re := range []*regexp.Regexp{cluster, endpoint} {
 			m := re.FindStringSubmatch(name)
+			if []string{a, b}[i] == "" {
+				if m != nil {
+					t.Fatalf("%q: %s matches, though there is no value", name, re)
+				}
+				continue
+			}
 			if m == nil {
 				t.Fatalf("%q has no match of %s", name, re)
 			}

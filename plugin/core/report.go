@@ -6,18 +6,26 @@ package core
 func (pl *choice) report() {
 	v, s, m := pl.plugin.VM, &pl.serving, &pl.plugin.VM.Measured
 	r := s.Record(m)
+	pl.name(m)
 	for in := pl; in.outer != nil; in = in.outer {
 		if !in.isAdopted() { // else it has taken over how long the other one has waited
 			in.outer.AddWait(m)
 		}
 	}
+	s.Bill(m)
 	if s.Measures {
 		v.Stats.Measured(m)
 	}
-	if pl.note == "" {
+	form := pl.Config.Telemetry.Log
+	if pl.Config.Policy == "" { // the plugin is off
 		return
 	}
-	if v.Line = r.Append(append(v.Line[:0], pl.note...)); len(v.Line) > len(pl.note) {
-		s.Of.Gateway.SetNote(string(v.Line))
+	if form.HasFields() {
+		v.Fields = r.Fields(m.Fields(v.Fields[:0], true))
+		pl.Gateway.LogFields(v.Fields)
+	}
+	if form.HasLine() && pl.note != "" {
+		v.Line = r.AppendLine(append(v.Line[:0], pl.note...), m)
+		pl.Gateway.SetNote(v.Line)
 	}
 }

@@ -27,8 +27,9 @@ func New(e *host.Env, inForce func() []*config.Config, known clusters.Known, s *
 	return &Gauges{Env: e, inForce: inForce, clusters: known, stores: s}
 }
 
-// Set sets all gauges.
+// Set sets all gauges, and tells the gateway what was counted of requests.
 func (g *Gauges) Set(now time.Duration) {
+	g.Stats.Flush()
 	g.Stats.Store(g.stores.Local.Stats)
 	if n, err := g.stores.Local.Owners(now); err == nil {
 		g.Stats.Set(stats.Owners, uint64(n))

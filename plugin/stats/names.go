@@ -1,8 +1,8 @@
 package stats
 
 // Statistics by name, with their labels. Labels are part of the name, as internal/statname writes them: a gateway with
-// matching stats_tags turns them into labels. No label value comes from a client, but for the names of models that
-// engines have answered for.
+// matching stats_tags turns them into labels. No label value comes from a client, but for the names of models and of
+// tenants that engines have answered for, a bounded number of them: see package topnames.
 const (
 	Decisions   = "warmgate_decisions_total"              // policy, reason: requests, each counted once
 	Inflight    = "warmgate_inflight_requests"            // cluster, endpoint: requests in flight over all workers
@@ -43,7 +43,29 @@ const (
 	Clusters    = "warmgate_cluster_requests_total"       // cluster, result: sent to one of several clusters
 	APICalls    = "warmgate_api_calls_total"              // result: requests to the admission API
 	Panics      = "warmgate_recovered_panics_total"
-	Build       = "warmgate_build_info" // version, revision
+	Build       = "warmgate_build_info"  // version, revision
+	Policy      = "warmgate_policy_info" // policy: 1 while it is in force
+
+	// of requests that are over, by cluster, policy, model and class (of): see requests.go
+	Requests         = "warmgate_requests_total"                // of, outcome
+	Duration         = "warmgate_request_duration_ms"           // of, outcome: from arrival to end
+	TTFT             = "warmgate_ttft_ms"                       // of: arrival to first output
+	Prefill          = "warmgate_prefill_ms"                    // of: sent on to first output
+	Decode           = "warmgate_decode_ms"                     // of: first to latest output
+	PerToken         = "warmgate_time_per_output_token_us"      // of: of the output behind the first token
+	Gap              = "warmgate_token_gap_p99_ms"              // of: between parts with output
+	RequestTokens    = "warmgate_request_tokens"                // of, kind
+	AllTokens        = "warmgate_tokens_total"                  // of, kind, usage
+	Cost             = "warmgate_cost_nano_total"               // model, tenant, currency: billionths
+	Resent           = "warmgate_request_retries_total"         // cluster: attempts behind the first
+	Folded           = "warmgate_folded_requests_total"         // kind: counted under "other"
+	EndpointRequests = "warmgate_endpoint_requests_total"       // cluster, endpoint, outcome
+	EndpointStreams  = "warmgate_endpoint_streams_total"        // cluster, endpoint: streams with output
+	EndpointPrefill  = "warmgate_endpoint_prefill_ms_total"     // cluster, endpoint: of these
+	EndpointDecode   = "warmgate_endpoint_decode_ms_total"      // cluster, endpoint: likewise
+	EndpointTokens   = "warmgate_endpoint_decoded_tokens_total" // cluster, endpoint: their tokens behind the first
+
+	Unpriced = "warmgate_unpriced_tokens_total" // of models without a price, where others have one
 
 	// of budgets
 	BudgetTokens   = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used

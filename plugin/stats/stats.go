@@ -1,21 +1,14 @@
 package stats
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/plugin/measured"
 )
-
-// Metrics are the gateway's statistics. A metric of the same name is the same metric in every VM of the process.
-type Metrics interface {
-	Counter(name string) uint32
-	Gauge(name string) uint32
-	Histogram(name string) uint32
-	Add(id uint32, n int64)
-	Set(id uint32, n uint64) // of a gauge, or a value for a histogram
-}
 
 // Registry is the statistics of a VM, defined when first used.
 type Registry struct {
@@ -23,6 +16,10 @@ type Registry struct {
 	decisions map[string]*[maxReasons]uint32 // by policy; 0 = not defined
 	defined   map[string]uint32
 	seen      memstore.Stats
+	requests  *requests
+	policies  []string // that were shown to be in force last
+
+	Unticked bool // nobody calls Flush: what is counted is told at once
 }
 
 const (
@@ -33,7 +30,9 @@ const (
 
 // New returns a registry that defines nothing yet.
 func New(m Metrics) *Registry {
-	return &Registry{m: m, decisions: map[string]*[maxReasons]uint32{}, defined: map[string]uint32{}}
+	return &Registry{
+		m: m, decisions: map[string]*[maxReasons]uint32{}, defined: map[string]uint32{}, requests: newRequests(m),
+	}
 }
 
 // Decided counts one request.
@@ -50,16 +49,6 @@ func (s *Registry) Decided(policy string, r lb.Reason) {
 		ids[r] = s.m.Counter(statname.With(Decisions, "policy", policy, "reason", r.String())) + 1
 	}
 	s.m.Add(ids[r]-1, 1)
-}
-
-// OfCluster returns the name of a cluster's statistic. It is not inlined, for the size of the artifacts.
-//
-//go:noinline
-func OfCluster(stat, cluster string) string { return statname.With(stat, "cluster", cluster) }
-
-// OfEndpoint returns the name of an endpoint's statistic.
-func OfEndpoint(stat, cluster, endpoint string) string {
-	return statname.With(stat, "cluster", cluster, "endpoint", endpoint)
 }
 
 func (s *Registry) id(name string, define func(string) uint32) uint32 {
@@ -127,3 +116,42 @@ func (s *Registry) Store(now memstore.Stats) {
 	s.Count(Corrected, now.Corrected-s.seen.Corrected)
 	s.seen = now
 }
+
+// Policies shows which policies are in force. It is called again and again: other VMs set those that they do not have
+// any more to 0, once.
+func (s *Registry) Policies(inForce []string) {
+	for _, name := range s.policies {
+		if !slices.Contains(inForce, name) {
+			s.SetIf(ofPolicy(name), 0)
+		}
+	}
+	for _, name := range inForce {
+		s.SetIf(ofPolicy(name), 1)
+	}
+	s.policies = inForce
+}
+
+// Pin replaces the models and the tenants that have labels in any case.
+func (s *Registry) Pin(models, tenants []string) {
+	s.requests.models.Pin(models)
+	s.requests.costs.tenants.Pin(tenants)
+}
+
+// ModelLabel returns the label of a model, "" for none.
+func (s *Registry) ModelLabel(name string) string {
+	if name == "" {
+		return ""
+	}
+	return s.requests.models.Label(name)
+}
+
+// Measured counts a request that is over.
+func (s *Registry) Measured(m *measured.Request) {
+	s.requests.count(m)
+	if s.Unticked {
+		s.Flush()
+	}
+}
+
+// Flush tells the gateway what was counted of requests since the last call, a second ago.
+func (s *Registry) Flush() { s.requests.tell() }

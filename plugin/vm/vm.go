@@ -40,6 +40,7 @@ type VM struct {
 	gauges    *gauges.Gauges     // what the statistics show
 	Duplicate bool               // the plugin was found twice in one filter chain
 	Line      []byte             // memory for lines of the access log
+	Fields    []measured.Field   // memory for those of a request
 	Measured  measured.Request   // memory for what is known of a request that is over
 }
 
@@ -97,7 +98,7 @@ func (v *VM) tick(p *Plugin) {
 	v.Stores.Heartbeat(now, v.configs.parts)
 	v.refreshLastGood()
 	v.Waiters.CountOwners(now)
-	v.setBuild()
+	v.setInForce()
 	v.gauges.Set(now)
 	v.Regions.Heartbeat(now)
 	v.forgetClusters(now)
@@ -111,11 +112,14 @@ func (v *VM) Serve() {
 	}
 }
 
-// setBuild says which build runs: 1 while it has a configuration, 0 at the end of the last one, since the gateway shows
-// the gauge after an upgrade, too. Other VMs of the same build set it to 1 again within a second.
-func (v *VM) setBuild() {
+// setInForce says which build runs, and by which policies. The build is 1 while it has a configuration, 0 at the end of
+// the last one, since the gateway shows the gauge after an upgrade, too. Other VMs of the same build set it to 1 again
+// within a second.
+func (v *VM) setInForce() {
 	name := statname.With(stats.Build, "version", version, "revision", revision)
 	v.Stats.Set(name, uint64(min(1, len(v.configs.inForce))))
+	v.Stats.Policies(v.configs.policies())
+	v.Stats.Unticked = len(v.configs.inForce) == 0
 }
 
 // wake looks after the requests that wait: other VMs have granted them something.

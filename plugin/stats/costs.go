@@ -1,0 +1,70 @@
+package stats
+
+import (
+	"strings"
+
+	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/internal/topnames"
+	"github.com/warmgate/warmgate/plugin/measured"
+)
+
+const (
+	// There may be more tenants than models, but each has one counter for each of its models.
+	firstTenants, moreTenants = 64, 64
+	// maxPayers is how many pairs of a model and a tenant have a counter. The others are counted with the model alone.
+	maxPayers = 1024
+)
+
+// costs are what requests have cost, by who pays.
+type costs struct {
+	tenants *topnames.Names
+	payers  map[payer]*counter
+}
+
+// payer is who pays for requests to a model, and in what.
+type payer struct{ model, tenant, currency string }
+
+func newCosts() *costs {
+	return &costs{tenants: topnames.New(firstTenants, moreTenants), payers: map[payer]*counter{}}
+}
+
+// count adds the cost of a request to a model, by its label. It returns false if the tenant is not told apart.
+func (c *costs) count(model string, m *measured.Request, answered bool) bool {
+	if m.Cost <= 0 || m.Currency == "" {
+		return true
+	}
+	key, whole := payer{model, m.Tenant, m.Currency}, true
+	of := c.payers[key]
+	if of == nil {
+		if m.Tenant != "" {
+			whole = c.tenants.Use(m.Tenant, answered) && len(c.payers) < maxPayers
+		}
+		if !whole {
+			key.tenant = topnames.Other
+		}
+		of = c.of(key)
+	}
+	of.n += m.Cost
+	return whole
+}
+
+// of returns the counter of a payer, by labels.
+func (c *costs) of(key payer) *counter {
+	of := c.payers[key]
+	if of == nil {
+		// The texts may be parts of large ones.
+		key = payer{strings.Clone(key.model), strings.Clone(key.tenant), strings.Clone(key.currency)}
+		of = &counter{}
+		c.payers[key] = of
+	}
+	return of
+}
+
+// tell tells the gateway what was counted.
+func (c *costs) tell(m Metrics) {
+	for p, of := range c.payers {
+		of.tell(m, func() string {
+			return statname.With(Cost, "model", p.model, "tenant", p.tenant, "currency", p.currency)
+		})
+	}
+}

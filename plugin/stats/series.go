@@ -1,0 +1,113 @@
+package stats
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/plugin/measured"
+)
+
+// kinds of tokens, each token counted in one
+const (
+	inputTokens = iota
+	cachedTokens
+	outputTokens
+	reasoningTokens
+	tokenKinds
+)
+
+var (
+	tokenNames = [tokenKinds]string{"input", "cached", "output", "reasoning"}
+	usageNames = [...]string{"reported", "estimated"}
+)
+
+// series are the statistics of a combination.
+type series struct {
+	combination
+	waits    bool // to be told
+	requests [measured.Outcomes]counter
+	tokens   [len(usageNames)][tokenKinds]counter
+
+	durations          [measured.Outcomes]histogram
+	ttft               histogram
+	prefill            histogram
+	decode             histogram
+	perToken           histogram
+	gap                histogram
+	prompt, completion histogram
+}
+
+// measure counts what was measured of a request, but for the request itself.
+func (s *series) measure(m Metrics, q *measured.Request) {
+	s.durations[q.Outcome].record(m, millis(q.Duration), func() string { return s.ofOutcome(Duration, q.Outcome) })
+	if q.Outcome == measured.Refused {
+		return
+	}
+	s.count(&q.Tokens)
+	if n := q.Tokens.Prompt(); n > 0 {
+		s.prompt.record(m, n, func() string { return s.ofKind(RequestTokens, "prompt") })
+	}
+	if n := q.Tokens.Completion(); n > 0 {
+		s.completion.record(m, n, func() string { return s.ofKind(RequestTokens, "completion") })
+	}
+	if !hasOutput(q) {
+		return
+	}
+	s.ttft.record(m, millis(q.TTFT), func() string { return s.of(TTFT) })
+	s.prefill.record(m, millis(q.Prefill), func() string { return s.of(Prefill) })
+	s.decode.record(m, millis(q.Decode), func() string { return s.of(Decode) })
+	if q.PerToken > 0 {
+		us := int64((q.PerToken + time.Microsecond/2) / time.Microsecond)
+		s.perToken.record(m, us, func() string { return s.of(PerToken) })
+	}
+	if q.Parts > 1 {
+		s.gap.record(m, millis(q.GapP99), func() string { return s.of(Gap) })
+	}
+}
+
+// hasOutput reports whether a request is a stream that has had output.
+func hasOutput(q *measured.Request) bool { return q.Streamed && q.TTFT > 0 }
+
+// count counts tokens.
+func (s *series) count(t *measured.Tokens) {
+	of := &s.tokens[0]
+	if t.Estimated {
+		of = &s.tokens[1]
+	}
+	of[inputTokens].n += max(t.Input, 0)
+	of[cachedTokens].n += max(t.Cached, 0)
+	of[outputTokens].n += max(t.Output, 0)
+	of[reasoningTokens].n += max(t.Reasoning, 0)
+}
+
+// tell tells the gateway what was counted.
+func (s *series) tell(m Metrics) {
+	s.waits = false
+	for o := range s.requests {
+		s.requests[o].tell(m, func() string { return s.ofOutcome(Requests, measured.Outcome(o)) })
+	}
+	for usage := range s.tokens {
+		for kind := range s.tokens[usage] {
+			s.tokens[usage][kind].tell(m, func() string { return s.ofUsage(tokenNames[kind], usageNames[usage]) })
+		}
+	}
+}
+
+func (s *series) of(stat string) string {
+	return statname.With(stat, "cluster", s.cluster, "policy", s.policy, "model", s.model, "class", s.class)
+}
+
+func (s *series) ofOutcome(stat string, o measured.Outcome) string {
+	return statname.With(stat, "cluster", s.cluster, "policy", s.policy, "model", s.model, "class", s.class,
+		"outcome", o.String())
+}
+
+func (s *series) ofKind(stat, kind string) string {
+	return statname.With(stat, "cluster", s.cluster, "policy", s.policy, "model", s.model, "class", s.class,
+		"kind", kind)
+}
+
+func (s *series) ofUsage(kind, usage string) string {
+	return statname.With(AllTokens, "cluster", s.cluster, "policy", s.policy, "model", s.model, "class", s.class,
+		"kind", kind, "usage", usage)
+}
