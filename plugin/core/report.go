@@ -12,6 +12,9 @@ func report(v *vm.VM, s *placement.Serving, note string) {
 	m := &v.Measured
 	r := s.Record(m)
 	v.Stats.Measured(m)
+	if s.ServesAsChosen() {
+		v.Gains.Learn(s.Of.Cluster, m, s.Of.Lease.Load)
+	}
 	if note == "" {
 		return
 	}
