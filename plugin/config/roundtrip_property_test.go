@@ -32,6 +32,7 @@ func drawConfig(rt *rapid.T) (members []drawn, name string, h Host) {
 	name = rapid.SampledFrom(policiesFor(policy.Endpoints)).Draw(rt, "policy")
 	chosen, redis := map[string]bool{}, rapid.Bool().Draw(rt, "redis")
 	regions := rapid.Bool().Draw(rt, "regions")
+	prices := rapid.Bool().Draw(rt, "prices")
 	for i := range keys {
 		k := &keys[i]
 		switch {
@@ -53,6 +54,10 @@ func drawConfig(rt *rapid.T) (members []drawn, name string, h Host) {
 			}
 		case regionValues[k.Name] != "", k.Name == keyAllowed, k.Name == keyInspectPath, k.Name == keyInspectToken:
 			if !regions {
+				continue
+			}
+		case k.Name == keyPrices, k.Name == keyCurrency: // one needs the other
+			if !prices {
 				continue
 			}
 		case k.Name == keyService && redis:
@@ -115,6 +120,12 @@ func drawMember(rt *rapid.T, k *key, name string) drawn {
 		return drawn{k, `[{"name":"eu","cluster":"peer-1","rtt":` + whole(0, 1000) + `},{"name":"ap","cluster":"peer-2"}]`, nil}
 	case keyAllowed:
 		return drawn{k, rapid.SampledFrom([]string{`[]`, `["eu"]`, `["ap","eu"]`}).Draw(rt, k.Name), nil}
+	case keyPrices:
+		return drawn{k, `{"m-*":{"input":` + whole(0, 1000) + `.25,"output":"` + whole(0, 1000) + `"}}`, nil}
+	case keyCurrency:
+		return drawn{k, `"EUR"`, "EUR"}
+	case keyWeighBy:
+		return drawn{k, `"weights"`, "weights"} // prices may be left out
 	case keyDefaultClass:
 		return drawn{k, `"default"`, "default"}
 	case keyService:
@@ -264,7 +275,8 @@ func TestWrittenDownAndReadAgain(t *testing.T) {
 		for _, k := range strictKeys() {
 			empty := fmt.Sprint(k.stored(c)) == ""
 			wrongHost := k.only == onEnvoy && h != Envoy
-			if k.Name == "lb_policy" || empty || wrongHost {
+			follows := k.Default == "" && k.Type == setting.Number && !was[k.Name] // another weight
+			if k.Name == "lb_policy" || empty || wrongHost || follows {
 				continue
 			}
 			list = append(list, drawn{k, printed(rt, k, c), nil})

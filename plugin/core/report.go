@@ -11,6 +11,7 @@ import (
 func report(v *vm.VM, s *placement.Serving, note string) {
 	m := &v.Measured
 	r := s.Record(m)
+	s.Bill(m)
 	v.Stats.Measured(m)
 	if s.ServesAsChosen() {
 		v.Gains.Learn(s.Of.Cluster, m, s.Of.Lease.Load)

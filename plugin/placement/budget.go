@@ -73,16 +73,16 @@ func (l *lease) moveCharge(addr string) {
 }
 
 // estimatedAgain corrects the charges of a request that was estimated before its body had come.
-func (l *lease) estimatedAgain(tokens int64) {
+func (l *lease) estimatedAgain(tokens, ofTenant int64) {
 	l.settle(&l.Budget.Target, tokens)
-	l.settle(&l.Budget.tenant.charge, tokens)
+	l.settle(&l.Budget.tenant.charge, ofTenant)
 }
 
-// used corrects the charges by the usage in an answer.
+// used corrects what the target was charged by the usage in an answer.
 func (l *lease) used(tokens int64) {
 	if l.Budget.Target.Addr != "" {
 		l.Budget.known = true
-		l.estimatedAgain(tokens)
+		l.settle(&l.Budget.Target, tokens)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 // charging is what a request is charged at its target and its tenant, and what it is given back.
 type charging struct{ of *basis }
 
-// endCharges ends the charges of a request that is over. Without usage the estimate stays, unless no model can have
-// worked on the request.
+// endCharges ends the charges of a request that is over. Without usage the target's estimate stays, unless no model can
+// have worked on the request; the tenant is charged for what has gone by.
 func (ch *charging) endCharges() {
 	of := ch.of
 	b := &of.Lease.Budget
@@ -27,6 +27,9 @@ func (ch *charging) endCharges() {
 			of.Lease.dropCharges(unseen)
 			return
 		}
+	}
+	if t, known := ch.passed(); known {
+		of.Lease.settle(&b.tenant.charge, ch.ofTenant(t))
 	}
 	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.Target.Addr)
 	of.Shared.Stats.CountIf(name, uint64(b.Target.Tokens))

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -293,7 +294,7 @@ func TestEndpointsComeAndGo(t *testing.T) {
 		q.Endpoint = addr
 		s.Measured(q)
 	}
-	for i := range maxGauges + 10 {
+	for i := range maxActive + 10 {
 		send("old-" + strconv.Itoa(i))
 	}
 	s.Flush()
@@ -313,7 +314,7 @@ func TestEndpointsComeAndGo(t *testing.T) {
 		t.Errorf("%v", m.counters)
 	}
 	for i := range 3 * maxEndpoints {
-		if i%maxGauges == 0 {
+		if i%maxActive == 0 {
 			for range idleBeats + 2 {
 				s.Flush()
 			}
@@ -345,7 +346,7 @@ func TestPolicies(t *testing.T) {
 	s.Policies([]string{"b"})
 	s.Policies(nil)
 	for name, want := range map[string][]uint64{"a": {1, 0}, "b": {1, 1, 1, 0}} {
-		if got := m.histograms[Policy+";policy="+name]; len(got) != len(want) || got[len(got)-1] != 0 || got[0] != 1 {
+		if got := m.histograms[Policy+";policy="+name]; !slices.Equal(got, want) {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
 	}
@@ -355,8 +356,10 @@ func TestPolicies(t *testing.T) {
 func TestModelLabel(t *testing.T) {
 	s := New(newShown())
 	s.Measured(stream())
-	if a, b, c := s.ModelLabel("qwen"), s.ModelLabel("x"), s.ModelLabel(""); a != "qwen" || b != topnames.Other || c != "" {
-		t.Error(a, b, c)
+	for name, want := range map[string]string{"qwen": "qwen", "x": topnames.Other, "": ""} {
+		if got := s.ModelLabel(name); got != want {
+			t.Errorf("%q has the label %q, want %q", name, got, want)
+		}
 	}
 }
 
