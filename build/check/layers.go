@@ -178,7 +178,7 @@ var mayImport = map[string][]string{
 		"plugin/response", "plugin/stats",
 	},
 	"plugin/gains": {
-		"internal/statname", "internal/wire", "lb/gains", "plugin/clusters", "plugin/config", "plugin/host",
+		"internal/statname", "internal/wire", "lb", "lb/gains", "plugin/clusters", "plugin/config", "plugin/host",
 		"plugin/measured", "plugin/process", "plugin/stats",
 	},
 	"plugin/gauges": {

@@ -15,7 +15,9 @@ const (
 	// maxClusters bounds the clusters, and maxFeeds the VMs that tell of one.
 	maxClusters = 32
 	maxFeeds    = 512
-	// relearn is how often speeds are learned.
+	// maxPending bounds the events of a VM that have not settled.
+	maxPending = 8 * maxEvents
+	// relearn is how often a speed is learned.
 	relearn = 10 * time.Second
 	// pause is for how long a cluster is left alone of which there was too much.
 	pause = time.Minute
@@ -35,21 +37,21 @@ type Cluster struct {
 	Worlds *Worlds
 	Models map[string]*Model // by label
 
-	feeds     map[uint64]*feed
-	arranger  *feed // whose list of endpoints counts
-	list      []Place
-	lost      bool // there was too much, or something is missing
-	heard     time.Duration
-	pausedTo  time.Duration
-	learnedAt time.Duration
+	feeds    map[uint64]*feed
+	arranger *feed // whose list of endpoints counts
+	list     []Place
+	lost     bool // there was too much, or something is missing
+	heard    time.Duration
+	pausedTo time.Duration
 }
 
 // Model is what is known of a model in a cluster.
 type Model struct {
 	Speed
-	cached int64   // tokens that are not in saved yet
-	saved  float64 // milliseconds of prefill
-	fresh  bool    // there are new streams
+	cached int64         // tokens that are not in saved yet
+	saved  float64       // milliseconds of prefill
+	fresh  bool          // there are new streams
+	asOf   time.Duration // when the speed was learned
 }
 
 // Take returns how many milliseconds of prefill were saved since the last call. What is left of one is kept.
@@ -170,7 +172,8 @@ func (c *Cluster) readEvents(r *wire.Reader[[]byte], f *feed, places []int32) {
 		if e.kind >= kinds || e.of > maxOpen {
 			r.Fail()
 		}
-		if !r.OK() {
+		c.lost = c.lost || len(f.events) >= maxPending
+		if !r.OK() || c.lost {
 			return
 		}
 		f.events = append(f.events, e)
@@ -216,11 +219,8 @@ func (l *Ledger) Advance(now time.Duration) {
 		if c.lost || c.Worlds.Lost() {
 			l.beginAnew(now, c)
 		}
-		if now-c.learnedAt >= relearn {
-			c.learnedAt = now
-			c.learn(now)
-		}
 	}
+	l.learn(now)
 }
 
 // beginAnew has the worlds of a cluster begin anew, after a pause.
@@ -302,16 +302,23 @@ func (c *Cluster) forget(now time.Duration) {
 	}
 }
 
-// learn learns the speeds, and takes cached tokens into account as what was saved.
-func (c *Cluster) learn(now time.Duration) {
-	for _, m := range c.Models {
-		if m.fresh {
-			m.fresh = false
-			m.Learn(now)
+// learn learns the speed of one model, that which has waited for longest, and takes cached tokens into account as what
+// was saved.
+func (l *Ledger) learn(now time.Duration) {
+	var next *Model
+	for _, c := range l.Clusters {
+		for _, m := range c.Models {
+			if m.fresh && now-m.asOf >= relearn && (next == nil || m.asOf < next.asOf) {
+				next = m
+			}
+			if seconds, _, known := m.PerToken(); known {
+				m.saved += float64(m.cached) * seconds * 1000
+				m.cached = 0
+			}
 		}
-		if seconds, _, known := m.PerToken(); known && m.cached > 0 {
-			m.saved += float64(m.cached) * seconds * 1000
-			m.cached = 0
-		}
+	}
+	if next != nil {
+		next.fresh, next.asOf = false, now
+		next.Learn(now)
 	}
 }

@@ -5,8 +5,9 @@ import "time"
 // place is an endpoint in both worlds.
 type place struct {
 	Place
-	listed bool
-	in     [worlds]slots
+	listed   bool
+	arranged uint64 // when it was listed last
+	in       [worlds]slots
 }
 
 // slots are what an endpoint runs, and what waits there.
@@ -20,19 +21,25 @@ func (s *slots) load() int { return s.running + len(s.queue) }
 // Arrange sets which endpoints there are.
 func (w *Worlds) Arrange(at time.Duration, list []Place) {
 	w.Advance(at)
-	for _, i := range w.listed {
-		w.list(i, false, 0)
-	}
-	w.listed, w.known = w.listed[:0], len(list) > 0
+	w.arranged++
+	before := w.listed
+	w.listed, w.known = make([]int32, 0, len(list)), len(list) > 0
 	for i := range list {
 		n := w.PlaceOf(list[i].Addr)
 		if n < 0 {
-			return
+			break
 		}
-		if w.known = w.known && list[i].Slots > 0; !w.places[n].listed {
+		w.known = w.known && list[i].Slots > 0
+		if p := &w.places[n]; p.arranged != w.arranged {
+			p.arranged = w.arranged
 			w.listed = append(w.listed, n)
+			w.list(n, true, list[i].Slots)
 		}
-		w.list(n, true, list[i].Slots)
+	}
+	for _, n := range before {
+		if w.places[n].arranged != w.arranged {
+			w.list(n, false, 0)
+		}
 	}
 }
 

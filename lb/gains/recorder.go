@@ -34,7 +34,7 @@ const (
 // event is what has happened to a request.
 type event struct {
 	kind  kind
-	place int32 // 0 for none, else one more than the number
+	place int32 // of the worlds, one more than its number; 0 for none
 	at    time.Duration
 	of    Ticket
 }
@@ -50,14 +50,18 @@ const (
 	maxName = 1 << 10
 )
 
+// recorded is an event with the address of where a request was sent.
+type recorded struct {
+	event
+	addr string
+}
+
 // Recorder records the requests of a cluster in one VM.
 type Recorder struct {
-	events   []event
+	events   []recorded
 	unused   []Ticket
 	last     Ticket
 	open     int
-	places   map[string]int32 // by address, from 1 on
-	list     []Place
 	prefills []modelPrefill
 	cached   map[string]int64 // tokens, by the label of the model
 	number   uint32           // of batches
@@ -71,7 +75,7 @@ type modelPrefill struct {
 
 // NewRecorder returns a recorder of a cluster.
 func NewRecorder() *Recorder {
-	return &Recorder{places: map[string]int32{}, cached: map[string]int64{}}
+	return &Recorder{cached: map[string]int64{}}
 }
 
 // Come records a request that waits in the gateway. One that was recorded is not again.
@@ -80,7 +84,7 @@ func (r *Recorder) Come(at time.Duration, t *Ticket) {
 		return
 	}
 	if *t = r.ticket(); *t != 0 {
-		r.add(event{kind: comes, at: at, of: *t})
+		r.add(recorded{event: event{kind: comes, at: at, of: *t}})
 	}
 }
 
@@ -92,7 +96,7 @@ func (r *Recorder) Sent(at time.Duration, t *Ticket, addr string) {
 	if *t == 0 {
 		return
 	}
-	r.add(event{kind: sent, at: at, of: *t, place: r.places[addr]})
+	r.add(recorded{event{kind: sent, at: at, of: *t}, addr})
 }
 
 // Ended records that a request is over, or is not in the gateway's hands any more.
@@ -100,7 +104,7 @@ func (r *Recorder) Ended(at time.Duration, t *Ticket) {
 	if *t == 0 {
 		return
 	}
-	r.add(event{kind: over, at: at, of: *t})
+	r.add(recorded{event: event{kind: over, at: at, of: *t}})
 	r.unused = append(r.unused, *t)
 	r.open--
 	*t = 0
@@ -140,7 +144,7 @@ func (r *Recorder) ticket() (t Ticket) {
 	return r.last
 }
 
-func (r *Recorder) add(e event) {
+func (r *Recorder) add(e recorded) {
 	if len(r.events) >= maxEvents {
 		r.lost = true
 		return
@@ -148,27 +152,31 @@ func (r *Recorder) add(e event) {
 	r.events = append(r.events, e)
 }
 
-// Arrange sets the endpoints of the cluster, for the requests to come. It is called after Append.
-func (r *Recorder) Arrange(list []Place) {
-	clear(r.places)
-	r.list = append(r.list[:0], list[:min(len(list), maxPlaces/2)]...)
-	for i := range r.list {
-		r.places[r.list[i].Addr] = int32(i + 1)
-	}
-}
-
-// Append appends the batch of what was recorded since the last call.
-func (r *Recorder) Append(out wire.Writer, vm uint64, cluster, policy string) wire.Writer {
+// Append appends the batch of what was recorded since the last call. list is the endpoints that there are.
+func (r *Recorder) Append(out wire.Writer, vm uint64, cluster, policy string, list []Place) wire.Writer {
 	begin := len(out)
 	if r.number++; r.lost {
 		r.number++ // who reads it sees that there is something missing
 		r.lost, r.events = false, r.events[:0]
 	}
 	out = out.Uint32(0).Uint64(vm).Uint32(r.number).Text(cluster[:min(len(cluster), maxName)]).Text(policy)
-	out = out.Uvarint(uint64(len(r.list)))
-	for i := range r.list {
-		out = out.Text(r.list[i].Addr).Uvarint(uint64(max(0, r.list[i].Slots)))
+	list = list[:min(len(list), maxPlaces/2)]
+	numbers := make(map[string]int, len(list))
+	out = out.Uvarint(uint64(len(list)))
+	for i := range list {
+		out = out.Text(list[i].Addr).Uvarint(uint64(max(0, list[i].Slots)))
+		numbers[list[i].Addr] = i + 1
 	}
+	out = r.appendModels(r.appendEvents(out, numbers))
+	wire.PutUint32(out, begin, uint32(len(out)-begin))
+	clear(r.events)
+	r.events, r.prefills = r.events[:0], r.prefills[:0]
+	clear(r.cached)
+	return out
+}
+
+// appendEvents appends the events. numbers are those of endpoints by address, from 1 on.
+func (r *Recorder) appendEvents(out wire.Writer, numbers map[string]int) wire.Writer {
 	at := time.Duration(0)
 	if len(r.events) > 0 {
 		at = r.events[0].at
@@ -179,13 +187,9 @@ func (r *Recorder) Append(out wire.Writer, vm uint64, cluster, policy string) wi
 		d := max(0, e.at-at) / time.Microsecond
 		at += d * time.Microsecond
 		if out = out.Byte(byte(e.kind)).Uvarint(uint64(d)).Uvarint(uint64(e.of)); e.kind == sent {
-			out = out.Uvarint(uint64(e.place))
+			out = out.Uvarint(uint64(numbers[e.addr]))
 		}
 	}
-	out = r.appendModels(out)
-	wire.PutUint32(out, begin, uint32(len(out)-begin))
-	r.events, r.prefills = r.events[:0], r.prefills[:0]
-	clear(r.cached)
 	return out
 }
 

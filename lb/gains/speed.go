@@ -17,7 +17,7 @@ type Prefill struct {
 
 const (
 	// maxPrefills is of how many streams, the latest, a speed is learned.
-	maxPrefills = 1024
+	maxPrefills = 512
 	// minPrefills is how many there must be.
 	minPrefills = 96
 	// prefillAge is how long one counts.
@@ -59,7 +59,7 @@ func (s *Speed) PerToken() (seconds, relativeError float64, known bool) {
 	return s.rate, s.off, s.rate > 0
 }
 
-// Learn learns from the streams so far. It is called now and then: it costs some hundred microseconds.
+// Learn learns from the streams so far. It is called now and then: it costs about a millisecond.
 func (s *Speed) Learn(now time.Duration) {
 	all := make([]Prefill, 0, len(s.ring))
 	for _, p := range s.ring {

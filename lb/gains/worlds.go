@@ -60,6 +60,8 @@ type Worlds struct {
 	listed []int32 // of the places, that are there
 	known  bool    // all of these say how many slots they have
 
+	arranged uint64 // how often they were set
+
 	coming []*Flight // requests that have not come to the shadow yet
 	ends   ends      // of the shadow
 	unused []*Flight

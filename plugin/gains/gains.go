@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb"
 	lbgains "github.com/warmgate/warmgate/lb/gains"
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -65,7 +66,7 @@ func (g *Gains) Learn(cl *clusters.Cluster, m *measured.Request, load int64) {
 
 // Tick is called every second.
 func (g *Gains) Tick(now time.Duration) {
-	g.tell()
+	g.tell(now)
 	if leads, _ := g.leader.Lead(now, every, g.Serves); !leads {
 		g.ledger = nil
 		return
@@ -81,12 +82,11 @@ func (g *Gains) Tick(now time.Duration) {
 }
 
 // tell appends what has happened to the requests of this VM to the log.
-func (g *Gains) tell() {
+func (g *Gains) tell(now time.Duration) {
 	out := wire.Writer(g.untold)
 	for name, cl := range g.known {
 		if c := cl.Latest; c != nil && cl.Flights.Active() && len(out) < maxLog {
-			out = cl.Flights.Append(out, g.leader.ID, name, c.Policy)
-			cl.Flights.Arrange(placesOf(cl, c))
+			out = cl.Flights.Append(out, g.leader.ID, name, c.Policy, placesOf(now, cl, c))
 		}
 	}
 	if g.untold = out; len(out) == 0 {
@@ -99,7 +99,6 @@ func (g *Gains) tell() {
 			break
 		}
 		if len(log)+len(out) > maxLog { // nobody reads it: what is lost shows in the numbers of the batches
-			log = nil
 			g.untold = g.untold[:0]
 			return
 		}
@@ -128,14 +127,18 @@ func (g *Gains) read(now time.Duration) {
 	}
 }
 
-// placesOf returns the endpoints of a cluster, with how many requests each runs at once. Where requests are counted in
+// placesOf returns the endpoints of a cluster that get requests, with how many each runs at once. Where requests are counted in
 // Redis other gateways send theirs to the same endpoints, so what is free there is not known here.
-func placesOf(cl *clusters.Cluster, c *config.Config) []lbgains.Place {
+func placesOf(now time.Duration, cl *clusters.Cluster, c *config.Config) []lbgains.Place {
 	var list []lbgains.Place
 	most := 0
 	for _, view := range cl.Views {
 		for i := range view.Endpoints {
-			p := lbgains.Place{Addr: view.Endpoints[i].Addr}
+			e := &view.Endpoints[i]
+			if e.State != lb.Healthy && e.State != lb.Degraded || cl.Health.IsEjected(now, e.Addr) {
+				continue
+			}
+			p := lbgains.Place{Addr: e.Addr}
 			if !c.UsesRedis() {
 				p.Slots = slotsOf(cl, c, p.Addr)
 			}
