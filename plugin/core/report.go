@@ -6,15 +6,18 @@ package core
 func (pl *choice) report() {
 	v, s, m := pl.plugin.VM, &pl.serving, &pl.plugin.VM.Measured
 	r := s.Record(m)
-	pl.name(m)
 	for in := pl; in.outer != nil; in = in.outer {
 		if !in.isAdopted() { // else it has taken over how long the other one has waited
 			in.outer.AddWait(m)
 		}
 	}
+	pl.name(m)
 	s.Bill(m)
 	if s.Measures {
 		v.Stats.Measured(m)
+		if s.ServesAsChosen() {
+			v.Gains.Learn(pl.Cluster, m, pl.Lease.Load)
+		}
 	}
 	form := pl.Config.Telemetry.Log
 	if pl.Config.Policy == "" { // the plugin is off
