@@ -58,14 +58,15 @@ type Config struct {
 	MaxRequestTokens int           // upper limit of the tokens that one request counts for
 	BytesPerToken    float64       // bytes of prompt text that make one token
 
-	Session []SessionSource    // where the key of a request's session is, the first that it has
-	Regions Regions            // to whose gateways requests may be forwarded
-	API     API                // where requests are admitted that their senders send themselves
-	Inspect Inspect            // where the gateway shows what it knows
-	Prefix  policy.CacheConfig // for policies that read prompts
-	Engines Engines            // for policies that use metrics of engines
-	Models  Models             // how it is read which models endpoints have
-	Prices  Prices             // what tokens cost
+	Session   []SessionSource    // where the key of a request's session is, the first that it has
+	Regions   Regions            // to whose gateways requests may be forwarded
+	API       API                // where requests are admitted that their senders send themselves
+	Inspect   Inspect            // where the gateway shows what it knows
+	Telemetry Telemetry          // what is measured of requests
+	Prefix    policy.CacheConfig // for policies that read prompts
+	Engines   Engines            // for policies that use metrics of engines
+	Models    Models             // how it is read which models endpoints have
+	Prices    Prices             // what tokens cost
 
 	own map[string]any // settings that are neither in Prefix nor in Engines, by policy: see Settings
 

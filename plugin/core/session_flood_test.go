@@ -95,7 +95,7 @@ func (f *sessionFlood) play(name string, sessions int) {
 			f.advance(100 * time.Millisecond)
 			clear(f.streams) // all have ended
 			f.access = nil
-	f.metrics.Forget()
+			f.metrics.Forget()
 		}
 	}
 }

@@ -14,7 +14,7 @@ func (s *Serving) Bill(m *measured.Request) {
 	if name := c.TenantHeader(); name != "" {
 		m.Tenant = of.Traits.Value(name)
 	}
-	if !c.Prices.Enabled() {
+	if !c.Prices.Enabled() || !c.Telemetry.Enabled {
 		return
 	}
 	used := &m.Tokens
