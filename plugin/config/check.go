@@ -34,6 +34,9 @@ func (pt *part) check() {
 	pt.checkSession()
 	pt.Policy = cmp.Or(policy.Describe(pt.Policy).Name, pt.Policy) // not one of its aliases
 	pt.warnUnused()
+	if !pt.Telemetry.Enabled {
+		pt.idle([]string{keyReadAnswers}, "has no effect with telemetry.enabled false")
+	}
 	pt.checkLevel()
 	pt.checkMetrics()
 	pt.checkModels()
@@ -153,7 +156,7 @@ func outerKeys() []string {
 	return append([]string{
 		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
 		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyHashClusters, keyClusterHeader, keyFirst,
-		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL, keyInspectPath, keyInspectToken,
+		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL, keyInspectPath, keyInspectToken, keyTelemetry, keyReadAnswers,
 		keyPrices, keyCurrency, keyPricedTenant,
 	}, redisKeys...)
 }
@@ -182,7 +185,8 @@ func (pt *part) checkNested() {
 	in.Enabled, in.EnvoyCfg.AdminCluster = true, pt.EnvoyCfg.AdminCluster
 	in.EnvoyCfg.PollInterval = pt.EnvoyCfg.PollInterval
 	in.Store, in.ReserveTimeout, in.Redis = pt.Store, pt.ReserveTimeout, pt.Redis
-	in.DebugHeaders, in.Shadow, in.DetailLog, in.Prices = pt.DebugHeaders, pt.Shadow, pt.DetailLog, pt.Prices
+	in.DebugHeaders, in.Shadow, in.DetailLog = pt.DebugHeaders, pt.Shadow, pt.DetailLog
+	in.Telemetry, in.Prices = pt.Telemetry, pt.Prices
 	in.Prices.Header = pt.TenantHeader()
 	in.check()
 	pt.Clusters.Endpoint = &in.Config

@@ -1,22 +1,24 @@
 package core
 
-import (
-	"github.com/warmgate/warmgate/plugin/placement"
-	"github.com/warmgate/warmgate/plugin/vm"
-)
-
 // This file is where what was measured of a request goes when it is over: statistics and the access log.
 
-// report is called once for a request under a configuration, with the last choice of its row and its note.
-func report(v *vm.VM, s *placement.Serving, note string) {
-	m := &v.Measured
+// report is called once for a request under a configuration, for the last choice of its row.
+func (pl *choice) report() {
+	v, s, m := pl.plugin.VM, &pl.serving, &pl.plugin.VM.Measured
 	r := s.Record(m)
 	s.Bill(m)
-	v.Stats.Measured(m)
-	if note == "" {
+	for in := pl; in.outer != nil; in = in.outer {
+		if !in.isAdopted() { // else it has taken over how long the other one has waited
+			in.outer.AddWait(m)
+		}
+	}
+	if s.Measures {
+		v.Stats.Measured(m)
+	}
+	if pl.note == "" {
 		return
 	}
-	if v.Line = r.Append(append(v.Line[:0], note...)); len(v.Line) > len(note) {
+	if v.Line = r.Append(append(v.Line[:0], pl.note...)); len(v.Line) > len(pl.note) {
 		s.Of.Gateway.SetNote(string(v.Line))
 	}
 }

@@ -257,9 +257,9 @@ func TestTenantsAreChargedExactly(t *testing.T) {
 				if reserved < 1 {
 					rt.Fatalf("%v tokens are reserved", reserved)
 				}
-				in := rapid.IntRange(0, 400).Draw(rt, "prompt")
+				in := rapid.IntRange(1, 400).Draw(rt, "prompt")
 				hit := rapid.IntRange(0, in).Draw(rt, "hit")
-				out := rapid.IntRange(0, 300).Draw(rt, "output")
+				out := rapid.IntRange(1, 300).Draw(rt, "output")
 				switch rapid.IntRange(0, 3).Draw(rt, "end") {
 				case 0:
 					s.streams(1, usageEvent(in, hit, out))
