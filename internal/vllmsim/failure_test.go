@@ -243,7 +243,7 @@ func TestConfigIsStrict(t *testing.T) {
 func TestTold(t *testing.T) {
 	told := make(chan vllmsim.Told, 1)
 	s := start(t, vllmsim.Config{Tell: func(_ *http.Request, x vllmsim.Told) { told <- x }})
-	complete(t, s, chatPath, chat("x", 7, `,"stream":true`))
+	must(t, http.MethodPost, s.URL()+chatPath, chat("x", 7, `,"stream":true`))
 	x := <-told
 	if x.Sent != 7 || !x.Whole || x.Prompt == 0 || x.Arrived.After(x.First) || x.First.After(x.Last) {
 		t.Errorf("whole: %+v", x)
