@@ -34,7 +34,8 @@ func (b *basis) Enter(next Phase) {
 // isFollowed reports whether the request is followed for what is gained: it computes something at an endpoint that is
 // chosen here.
 func (b *basis) isFollowed() bool {
-	return !b.Config.Shadow && !b.Config.AmongClusters() && !b.Trial && !b.Idle()
+	c := b.Config
+	return c.Telemetry.Enabled && !c.Shadow && !c.AmongClusters() && !b.Trial && !b.Idle()
 }
 
 // SentAt returns since when an endpoint could have had all of the request.
