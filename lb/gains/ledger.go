@@ -242,7 +242,10 @@ func (c *Cluster) play(to time.Duration, pause bool) {
 	for {
 		first := -1
 		for i, f := range next {
-			if read[i] < len(f.events) && (first < 0 || f.events[read[i]].before(&next[first].events[read[first]])) {
+			if read[i] == len(f.events) {
+				continue
+			}
+			if first < 0 || f.events[read[i]].before(&next[first].events[read[first]]) {
 				first = i
 			}
 		}
