@@ -24,7 +24,7 @@ func (pl *choice) answerBegins(end bool) {
 		pl.decided(pl.AbandonReservation())
 	}
 	if pl.region.Follow() {
-		pl.SetNote(pl.inWords())
+		pl.setNote()
 	}
 	if pl.Phase == placement.PhaseLeased {
 		s.Begin(headers, end)
