@@ -16,6 +16,9 @@ func (pl *choice) report() {
 	if s.Measures {
 		v.Stats.Measured(m)
 	}
+	if s.ServesAsChosen() {
+		v.Gains.Learn(pl.Cluster, m, pl.Lease.Load)
+	}
 	form := pl.Config.Telemetry.Log
 	if pl.Config.Policy == "" { // the plugin is off
 		return
