@@ -90,7 +90,7 @@ func TestCostsAreCounted(t *testing.T) {
 		t.Errorf("a stream of 50 tokens whose client left costs %d", got)
 	}
 	s = d.ofTenant("red", "b")
-	s.streams(1, usageEvent(100, 0, 30))
+	s.streams(1, usageOf(100, 0, 30))
 	s.Finish()
 	if got := cost("b", "red"); got != 0 || d.Counter(stats.Unpriced+";model=b") != 130 {
 		t.Errorf("a model without a price costs %d, %d tokens of it", got, d.Counter(stats.Unpriced+";model=b"))
