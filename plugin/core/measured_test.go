@@ -221,7 +221,6 @@ func TestMeasured(t *testing.T) {
 				if why := got.Reason + " by " + got.Rule; why != whys[native] {
 					t.Errorf("it went there because it was %s", why)
 				}
-				got.Operation, got.Reason, got.Rule, got.RunnerUp = "", "", "", ""
 				if want.GapP99 = got.GapP99; got != want {
 					t.Errorf("got\n%+v, want\n%+v", got, want)
 				}
