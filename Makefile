@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm envoy test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-helm e2e-mesh e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm envoy test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-metrics-truth bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-helm e2e-mesh e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -106,6 +106,9 @@ bench-budget: wasm ## Ten model backends with quotas and a backlog: batches, a p
 
 bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics against Envoy's least_request and plain counts
 	$(GO) run ./e2e/bench/cmd metrics $(ARGS)
+
+bench-metrics-truth: wasm ## Whether times, tokens, outcomes and costs of 20,000 requests are what servers and clients know, with clients that leave and streams that break; a flood of made-up models; what measuring costs
+	$(GO) run ./e2e/bench/cmd truth $(ARGS)
 
 bench-scraper: wasm ## What scraping 8, 100 and 1,000 engines costs: CPU, memory, requests, age; the parser inside Envoy
 	$(GO) run ./e2e/bench/cmd scraper $(ARGS)

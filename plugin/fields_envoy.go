@@ -10,7 +10,7 @@ import (
 )
 
 // fieldsProperty is where access logs and tracers find what is known of a request:
-// %CEL(filter_state['wasm.warmgate_fields'].ttft_ms)%.
+// %FILTER_STATE(wasm.warmgate_fields:TYPED)%, %CEL(filter_state['wasm.warmgate_fields'].ttft_ms)%.
 const fieldsProperty = "warmgate_fields"
 
 // declareFields tells the gateway that the property is a google.protobuf.Struct: it takes others for plain text. It is
@@ -35,6 +35,9 @@ func declaration() []byte {
 
 // fieldsMemory is the memory for a request's fields: the gateway copies them.
 var fieldsMemory []byte
+
+// LogFields implements host.GatewayStream.
+func (s stream) LogFields(fields []measured.Field) { s.SetFields(fields) }
 
 // SetFields implements host.GatewayStream.
 func (stream) SetFields(fields []measured.Field) {

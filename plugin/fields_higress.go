@@ -13,6 +13,19 @@ import (
 // declareFields has nothing to declare: Higress has a property for each attribute of a span.
 func declareFields() {}
 
+// fieldsProperty is where the access log finds what is known of a request, as %FILTER_STATE(wasm.warmgate_fields:PLAIN)%
+// between quotes: escaped, as Higress has ai_log.
+const fieldsProperty = "warmgate_fields"
+
+// fieldsMemory is the memory for a request's fields: the gateway copies them.
+var fieldsMemory []byte
+
+// LogFields implements host.GatewayStream.
+func (stream) LogFields(fields []measured.Field) {
+	fieldsMemory = measured.AppendQuoted(fieldsMemory[:0], fields)
+	_ = proxywasm.SetProperty([]string{fieldsProperty}, fieldsMemory)
+}
+
 // spanAttribute is the property that sets an attribute of the request's span, and what the gateway calls that.
 type spanAttribute struct{ field, property string }
 

@@ -128,9 +128,10 @@ var mayImport = map[string][]string{
 	"lb/models":                {"internal/wire", "lb", xxhash},
 	"lb/policy": {
 		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/cache", "lb/engines", "lb/health",
-		"lb/models", "lb/push", "lb/setting", "metrics",
+		"lb/models", "lb/price", "lb/push", "lb/setting", "metrics",
 	},
 	"lb/prefixindex":       nil,
+	"lb/price":             nil,
 	"lb/prompt":            {"internal/jsontext", siphash},
 	"lb/prompt/prompttest": nil,
 	"lb/queue":             {"internal/order", "internal/wire", "lb", "lb/budget"},
@@ -155,7 +156,7 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config": {
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines", "lb/health", "lb/policy",
-		"lb/push", "lb/region", "lb/setting", "metrics", xxhash,
+		"lb/price", "lb/push", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
@@ -194,7 +195,7 @@ var mayImport = map[string][]string{
 	},
 	"plugin/placement": {
 		"internal/order", "internal/state", "internal/statname", "lb", "lb/answer", "lb/budget", "lb/memstore",
-		"lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
+		"lb/price", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
 		"plugin/learned", "plugin/measured", "plugin/ratelimit", "plugin/request", "plugin/response",
 		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
@@ -206,9 +207,8 @@ var mayImport = map[string][]string{
 		"plugin/engines", "plugin/host", "plugin/process", "plugin/stats", "plugin/stores", "plugin/views",
 	},
 	"plugin/request": {
-		"internal/state", "internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters",
-		"plugin/config",
-		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
+		"internal/state", "internal/statname", "lb", "lb/answer", "lb/price", "lb/prompt", "metrics",
+		"plugin/clusters", "plugin/config", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
 	},
 	"plugin/response": {
 		"lb", "lb/answer", "plugin/clusters", "plugin/host", "plugin/learned", "plugin/process", "plugin/request",

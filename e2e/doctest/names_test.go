@@ -50,7 +50,7 @@ var (
 	plainPath    = regexp.MustCompile(`\b` + folders + `/[\w./*-]*\w`)
 	plainFile    = regexp.MustCompile(`(?:^|[\s(|` + "`" + `])([\w-]+\.(?:go|lua))\b`)
 	testName     = regexp.MustCompile(`\b((?:Test|Fuzz)[A-Z]\w*)(…?)`)
-	statName     = regexp.MustCompile(`warmgate(_[a-z]+)+`)
+	statName     = regexp.MustCompile(`warmgate(_[a-z0-9]+)+`)
 	headerName   = regexp.MustCompile(`x-(warmgate|gateway)(-[a-z]+)+`)
 	keyName      = regexp.MustCompile(`^lb_config(\.[A-Za-z_]+)+$`)
 )

@@ -76,5 +76,8 @@ func (m *Metrics) Gauge(name string) int64 { return int64(m.Values[name]) }
 // Histogram returns everything recorded under name, in order.
 func (m *Metrics) Histogram(name string) []uint64 { return m.records[name] }
 
+// Forget drops what histograms have recorded.
+func (m *Metrics) Forget() { clear(m.records) }
+
 // Names returns the names of all metrics, sorted.
 func (m *Metrics) Names() []string { return slices.Sorted(maps.Keys(m.Kinds)) }

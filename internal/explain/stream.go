@@ -38,8 +38,9 @@ func (s *stream) SetResponseHeader(string, string) {}
 func (s *stream) RemoveResponseHeader(string)      {}
 func (s *stream) ResponseBody(int, int) []byte     { return nil }
 func (s *stream) Details() string                  { return "" }
-func (s *stream) SetNote(string)                   {}
+func (s *stream) SetNote([]byte)                   {}
 func (s *stream) SetFields([]measured.Field)       {}
+func (s *stream) LogFields([]measured.Field)       {}
 func (s *stream) Note() string                     { return "" }
 func (s *stream) Resume()                          {}
 func (s *stream) Reply(int, [][2]string, string)   {}

@@ -14,8 +14,8 @@ const (
 )
 
 // With returns the name of a statistic with labels, names and values by turns. In a value, characters that the syntax
-// needs (';' and '=') and control characters are written as '_'. A label without a value is left out: to Prometheus both
-// are the same.
+// needs (';' and '=') and control characters are written as '_'. A label without a value is left out: to Prometheus
+// that is the same.
 func With(stat string, labels ...string) string {
 	n := len(stat)
 	for i := 0; i < len(labels); i += 2 {

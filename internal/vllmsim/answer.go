@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/warmgate/warmgate/internal/enginesim"
 )
@@ -20,6 +21,7 @@ type answer struct {
 	cached  int
 	finish  enginesim.Finish
 	buf     []byte
+	told    Told
 }
 
 // begin sends the head of a stream, as vLLM does before the first token exists.
@@ -38,6 +40,8 @@ func (a *answer) begin() {
 
 // sendTokens streams the tokens from..to-1, an event each.
 func (a *answer) sendTokens(from, to int) {
+	a.sending()
+	defer a.sent(to)
 	a.buf = a.buf[:0]
 	for i := from; i < to; i++ {
 		if d := a.req.dialect; d != nil {
@@ -63,6 +67,16 @@ func (a *answer) sendTokens(from, to int) {
 	a.flush()
 }
 
+// sending notes that output is sent.
+func (a *answer) sending() {
+	if a.told.First.IsZero() {
+		a.told.First = time.Now()
+	}
+}
+
+// sent notes that so many tokens of the answer were sent.
+func (a *answer) sent(tokens int) { a.told.Last, a.told.Sent = time.Now(), tokens }
+
 // end sends the usage, if requested, and the end mark, and returns the status it counts as.
 func (a *answer) end() int {
 	a.buf = a.buf[:0]
@@ -82,11 +96,15 @@ func (a *answer) end() int {
 	if a.r.Context().Err() != nil {
 		return statusGone
 	}
+	a.told.Whole = true
 	return http.StatusOK
 }
 
 // sendWhole sends the answer as one JSON document.
 func (a *answer) sendWhole() int {
+	a.sending()
+	defer a.sent(a.tokens)
+	a.told.Whole = true
 	if d := a.req.dialect; d != nil {
 		content := fmt.Sprintf(d.part, enginesim.Text(a.seed, a.tokens))
 		if a.req.toolInput != "" {

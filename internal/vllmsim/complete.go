@@ -60,6 +60,13 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) int
 		id:      s.started.UnixNano() + int64(s.ids.Add(1)),
 		created: s.started.Unix(),
 	}
+	if tell := s.cfg.Tell; tell != nil {
+		a.told.Arrived = time.Now()
+		defer func() {
+			a.told.Prompt, a.told.Cached = a.req.promptLen, a.cached
+			tell(r, a.told)
+		}()
+	}
 	if s.cfg.Instant {
 		return s.instant(a)
 	}
@@ -110,6 +117,9 @@ func (s *Server) generate(a *answer) int {
 	resetAt := -1
 	if t := s.Tuning(); t.Mode == ModeReset {
 		resetAt = min(t.ResetAfterTokens, a.tokens)
+	}
+	if a.req.resetAfter > 0 {
+		resetAt = min(a.req.resetAfter, a.tokens)
 	}
 	if a.req.stream {
 		a.begin()

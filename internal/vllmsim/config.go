@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/warmgate/warmgate/internal/enginesim"
 )
@@ -41,6 +42,19 @@ type Config struct {
 	// Watch, when set, is called with every request to the model, in any failure mode, and what it returns
 	// when that request has ended. Calls may overlap.
 	Watch func(*http.Request) (ended func())
+	// Tell, when set, is called when a completion has ended, however it did, with what the server itself knows of it.
+	// Calls may overlap.
+	Tell func(*http.Request, Told)
+}
+
+// Told is what a server knows of a completion that has ended. Times are zero where nothing was sent.
+type Told struct {
+	Arrived     time.Time // all of the request was read
+	First, Last time.Time // before the first and after the latest output was sent
+	Prompt      int       // tokens
+	Cached      int       // of these, found in the KV cache; known of answers that came to their end
+	Sent        int       // tokens of the answer
+	Whole       bool      // all of the answer was sent
 }
 
 // DefaultConfig is a server of about the speed of a 7B model on one GPU, with the engine of enginesim.DefaultConfig.

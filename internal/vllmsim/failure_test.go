@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/internal/enginesim"
 	"github.com/warmgate/warmgate/internal/vllmsim"
@@ -235,5 +236,35 @@ func TestConfigIsStrict(t *testing.T) {
 	want.Speed = 3
 	if s.Tuning() != want {
 		t.Errorf("tuning %+v, want %+v", s.Tuning(), want)
+	}
+}
+
+// TestTold has a server tell of an answer that came to its end, of one that it broke off, and of one whose client left.
+func TestTold(t *testing.T) {
+	told := make(chan vllmsim.Told, 1)
+	s := start(t, vllmsim.Config{Tell: func(_ *http.Request, x vllmsim.Told) { told <- x }})
+	must(t, http.MethodPost, s.URL()+chatPath, chat("x", 7, `,"stream":true`))
+	x := <-told
+	if x.Sent != 7 || !x.Whole || x.Prompt == 0 || x.Arrived.After(x.First) || x.First.After(x.Last) {
+		t.Errorf("whole: %+v", x)
+	}
+	_, err := send(context.Background(), http.MethodPost, s.URL()+chatPath,
+		chat("x", 7, `,"stream":true,"sim_reset_after":3`))
+	if x = <-told; err == nil || x.Sent != 3 || x.Whole {
+		t.Errorf("broken off: %v, %+v", err, x)
+	}
+	setTuning(t, s, endless())
+	ctx, leave := context.WithCancel(context.Background())
+	left := make(chan error, 1)
+	go func() {
+		_, err := send(ctx, http.MethodPost, s.URL()+chatPath, chat("x", 300, `,"stream":true`))
+		left <- err
+	}()
+	for s.State().Inflight == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	leave()
+	if x = <-told; <-left == nil || x.Whole || x.Sent > 299 {
+		t.Errorf("its client left: %+v", x)
 	}
 }

@@ -26,6 +26,8 @@ type completionRequest struct {
 	toolInput string   // of the tool that a message calls, JSON; "" = its answer is text
 	dialect   *dialect // of the answer; nil = that of completions
 	previous  string   // the answer that the request follows up, held by the server
+
+	resetAfter int // tokens of the answer after which the connection is to be reset; 0 = never
 }
 
 // parseRequest reads a request body. With promptToo false it only estimates the prompt's
@@ -60,6 +62,8 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 			r.previous = v.Str
 		case "prompt":
 			prompt = v
+		case "sim_reset_after":
+			r.resetAfter = int(v.Int())
 		default:
 			talk.take(key.Str, v)
 		}

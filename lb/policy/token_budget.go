@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/order"
@@ -19,13 +20,20 @@ func init() {
 		Among:    EndpointsOrClusters,
 		Needs:    Needs{Tokens: "charges tokens of prompts and answers", Budget: true},
 		Settings: func() any { return new(BudgetConfig) },
-		Keys:     tokenBudgetKeys,
+		Keys:     slices.Concat(tokenBudgetKeys, weightKeys),
 		Sections: []setting.Section{{
 			Name:  "tenants",
 			Title: setting.Doc("Budgets of tenants", "租户的预算"),
 			Meaning: setting.Doc(
 				"token_budget: what each tenant may use, whichever target serves it",
 				"token_budget：每个租户可用多少，无论由哪个目标处理",
+			),
+		}, {
+			Name:  "tenants.weights",
+			Title: setting.Doc("Weights of tokens", "token 的权重"),
+			Meaning: setting.Doc(
+				"token_budget: how much tokens count in the budget of their tenant, by kind",
+				"token_budget：各类 token 在其租户预算中计为多少",
 			),
 		}},
 		Check: func(settings any, r setting.Report) { settings.(*BudgetConfig).check(r) },
@@ -38,6 +46,7 @@ type BudgetConfig struct {
 	Targets  []BudgetTarget // by name
 	AgeBonus float64        // see [lb.Budget.AgeBonus]
 	Tenants  lb.TenantBudget
+	Weights  TenantWeights
 }
 
 // BudgetTarget is what an endpoint or a cluster may get.
@@ -84,6 +93,7 @@ func (c *BudgetConfig) check(r setting.Report) {
 			r.Warning(key, "has no effect: tenants have budgets with "+keyTenantHeader+" and a limit above 0")
 		}
 	}
+	c.Weights.check(r, c.Tenants.Header != "" && c.Tenants.Limits.Tokens > 0)
 }
 
 // tokenBudget is token_budget: among the targets that have room for the request, the next one by weighted deficit round

@@ -40,6 +40,7 @@ func (pt *part) check() {
 	pt.checkRegions()
 	pt.checkAPIs()
 	pt.checkPolicy()
+	checkPrices(pt)
 	pt.checkTokenCap()
 	pt.settleMetricsID(pt.host)
 	if pt.Health.MaxEjectionTime < pt.Health.EjectionTime {
@@ -153,6 +154,7 @@ func outerKeys() []string {
 		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
 		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyHashClusters, keyClusterHeader, keyFirst,
 		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL, keyInspectPath, keyInspectToken,
+		keyPrices, keyCurrency, keyPricedTenant,
 	}, redisKeys...)
 }
 
@@ -180,7 +182,8 @@ func (pt *part) checkNested() {
 	in.Enabled, in.EnvoyCfg.AdminCluster = true, pt.EnvoyCfg.AdminCluster
 	in.EnvoyCfg.PollInterval = pt.EnvoyCfg.PollInterval
 	in.Store, in.ReserveTimeout, in.Redis = pt.Store, pt.ReserveTimeout, pt.Redis
-	in.DebugHeaders, in.Shadow, in.DetailLog = pt.DebugHeaders, pt.Shadow, pt.DetailLog
+	in.DebugHeaders, in.Shadow, in.DetailLog, in.Prices = pt.DebugHeaders, pt.Shadow, pt.DetailLog, pt.Prices
+	in.Prices.Header = pt.TenantHeader()
 	in.check()
 	pt.Clusters.Endpoint = &in.Config
 }

@@ -66,6 +66,7 @@ type Config struct {
 	Prefix    policy.CacheConfig // for policies that read prompts
 	Engines   Engines            // for policies that use metrics of engines
 	Models    Models             // how it is read which models endpoints have
+	Prices    Prices             // what tokens cost
 
 	own map[string]any // settings that are neither in Prefix nor in Engines, by policy: see Settings
 

@@ -61,6 +61,7 @@ var beside = map[string]member{
 	keyStore:                             {keyService, `"redis.dns"`},
 	keyInspectPath:                       {keyInspectToken, `"` + testSecret + `"`},
 	keyPush:                              {keyMaxInflight, `8`},
+	keyPrices:                            {keyCurrency, `"USD"`},
 	keyMaxInflightTokens:                 {keyUnit, `"tokens"`},
 	"lb_config.global_inflight_enabled":  {keyService, `"redis.dns"`},
 }
@@ -257,6 +258,8 @@ func document(name, val string) (string, Host) {
 		member = strings.Replace(member, `"regions":{`, `"regions":{`+regionMembers(regionNeeds(name))+`,`, 1)
 	case name == keyInspectPath:
 		member = strings.Replace(member, `:{"path`, `:{"token":"`+testSecret+`","path`, 1)
+	case name == keyPrices:
+		member = strings.Replace(member, `:{"models`, `:{"currency":"USD","models`, 1)
 	case name == keyMaxInflightTokens && val != "0":
 		member = strings.Replace(member, `:{`, `:{"unit":"tokens",`, 1)
 	case name == keyZones:

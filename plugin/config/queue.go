@@ -82,23 +82,28 @@ func isWord(s, letters string, limit int) bool {
 	return s != "" && len(s) <= limit && !strings.ContainsFunc(s, foreign)
 }
 
-// header returns a setter of the name of a header.
+// header returns a setter of the name of a header of the queue.
 func header(field func(*Queue) *string) setter {
+	return headerName(func(c *Config) *string { return field(&c.Queue) })
+}
+
+// headerName returns a setter of the name of a header.
+func headerName(field func(*Config) *string) setter {
 	return word(field, headerLetters, maxHeader, wantHeader)
 }
 
 // className returns a setter of the name of a class.
 func className(field func(*Queue) *string) setter {
-	return word(field, classLetters, maxClassName, wantClass)
+	return word(func(c *Config) *string { return field(&c.Queue) }, classLetters, maxClassName, wantClass)
 }
 
-func word(field func(*Queue) *string, letters string, limit int, want string) setter {
+func word(field func(*Config) *string, letters string, limit int, want string) setter {
 	return func(p *parser, c *Config, at string, v value) {
 		if v.kind != kindString || !isWord(v.text, letters, limit) {
 			p.badValue(at, v, want)
 			return
 		}
-		*field(&c.Queue) = strings.Clone(v.text)
+		*field(c) = strings.Clone(v.text)
 	}
 }
 

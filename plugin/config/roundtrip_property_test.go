@@ -32,6 +32,7 @@ func drawConfig(rt *rapid.T) (members []drawn, name string, h Host) {
 	name = rapid.SampledFrom(policiesFor(policy.Endpoints)).Draw(rt, "policy")
 	chosen, redis := map[string]bool{}, rapid.Bool().Draw(rt, "redis")
 	regions := rapid.Bool().Draw(rt, "regions")
+	prices := rapid.Bool().Draw(rt, "prices")
 	for i := range keys {
 		k := &keys[i]
 		switch {
@@ -53,6 +54,10 @@ func drawConfig(rt *rapid.T) (members []drawn, name string, h Host) {
 			}
 		case regionValues[k.Name] != "", k.Name == keyAllowed, k.Name == keyInspectPath, k.Name == keyInspectToken:
 			if !regions {
+				continue
+			}
+		case k.Name == keyPrices, k.Name == keyCurrency: // one needs the other
+			if !prices {
 				continue
 			}
 		case k.Name == keyService && redis:
@@ -144,6 +149,18 @@ func drawMember(rt *rapid.T, k *key, name string) drawn {
 	return drawStrict(rt, k)
 }
 
+// drawPriced draws a value of a key that has to do with prices.
+func drawPriced(rt *rapid.T, k *key) drawn {
+	switch k.Name {
+	case keyCurrency:
+		return drawn{k, `"EUR"`, "EUR"}
+	case keyWeighBy:
+		return drawn{k, `"weights"`, "weights"} // prices may be left out
+	}
+	n := rapid.IntRange(0, 1000).Draw(rt, k.Name)
+	return drawn{k, fmt.Sprintf(`{"m-*":{"input":%d.25,"output":"%d"}}`, n, n), nil}
+}
+
 // drawLoose draws a value of a key of Higress's that means what it looks like.
 func drawLoose(rt *rapid.T, k *key) drawn {
 	switch k.Type {
@@ -165,6 +182,9 @@ func drawLoose(rt *rapid.T, k *key) drawn {
 }
 
 func drawStrict(rt *rapid.T, k *key) drawn {
+	if k.Name == keyPrices || k.Name == keyCurrency || k.Name == keyWeighBy {
+		return drawPriced(rt, k)
+	}
 	switch k.Type {
 	case setting.Boolean:
 		b := rapid.Bool().Draw(rt, k.Name)
@@ -264,7 +284,8 @@ func TestWrittenDownAndReadAgain(t *testing.T) {
 		for _, k := range strictKeys() {
 			empty := fmt.Sprint(k.stored(c)) == ""
 			wrongHost := k.only == onEnvoy && h != Envoy
-			if k.Name == "lb_policy" || empty || wrongHost {
+			follows := k.Default == "" && k.Type == setting.Number && !was[k.Name] // another weight
+			if k.Name == "lb_policy" || empty || wrongHost || follows {
 				continue
 			}
 			list = append(list, drawn{k, printed(rt, k, c), nil})

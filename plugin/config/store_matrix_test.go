@@ -145,7 +145,7 @@ func TestKeysOfOtherPoliciesAreWarned(t *testing.T) {
 				continue
 			}
 			list := append(regionNeeds(k.Name), member{"lb_policy", `"` + d.Name + `"`})
-			if k.Name == keyInspectPath {
+			if k.Name == keyInspectPath || k.Name == keyPrices {
 				list = append(list, beside[k.Name])
 			}
 			if k.Name != keyBudgetTargets {

@@ -30,6 +30,7 @@ type fakeStream struct {
 	served  string // address that the gateway reports in place of the endpoint's
 	note    string
 	fields  []measured.Field // of its span
+	logged  []measured.Field // of the access log
 	shown   int              // bytes of each part of the body that the gateway shows, 0 for all
 }
 
@@ -360,11 +361,16 @@ func (s *fakeStream) RemoveRequestHeader(name string) {
 
 func (s *fakeStream) Details() string { s.called("Details"); return s.Stream.Details }
 
-func (s *fakeStream) SetNote(text string) { s.called("SetNote"); s.note = text }
+func (s *fakeStream) SetNote(text []byte) { s.called("SetNote"); s.note = string(text) }
 
 func (s *fakeStream) SetFields(fields []measured.Field) {
 	s.called("SetFields")
 	s.fields = slices.Clone(fields)
+}
+
+func (s *fakeStream) LogFields(fields []measured.Field) {
+	s.called("LogFields")
+	s.logged = slices.Clone(fields)
 }
 
 func (s *fakeStream) Note() string { s.called("Note"); return s.note }

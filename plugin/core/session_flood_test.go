@@ -95,6 +95,7 @@ func (f *sessionFlood) play(name string, sessions int) {
 			f.advance(100 * time.Millisecond)
 			clear(f.streams) // all have ended
 			f.access = nil
+			f.metrics.Forget()
 		}
 	}
 }
@@ -120,6 +121,7 @@ func (f *sessionFlood) shared() (n int) {
 func (f *sessionFlood) heap() int64 {
 	clear(f.streams)
 	f.access = nil
+	f.metrics.Forget()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -1,6 +1,10 @@
 package core
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/warmgate/warmgate/plugin/measured"
+)
 
 // This file is what a request's span gets to know of it (lb_config.telemetry.spans). Gateways finish a span before the
 // plugin hears of the end of its request: so what is known is shown when the request is placed, when a stream shows its
@@ -39,12 +43,17 @@ func (pl *choice) showFields() {
 	v := pl.plugin.VM
 	m := &v.Measured
 	pl.serving.Record(m)
+	pl.name(m)
+	v.Fields = m.Fields(v.Fields[:0], pl.told == toldAll)
+	pl.Gateway.SetFields(v.Fields)
+}
+
+// name sets what was asked for, and why the request went where it did.
+func (pl *choice) name(m *measured.Request) {
 	m.Operation = operations.of(pl.Traits.Path)
 	if pl.settled {
 		m.Reason = pl.reason.String()
 	}
-	v.Fields = m.Fields(v.Fields[:0], pl.told == toldAll)
-	pl.Gateway.SetFields(v.Fields)
 }
 
 // operationNames are the names that OpenTelemetry has for what calls ask a model to do, by the ends of their paths.

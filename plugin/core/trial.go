@@ -58,8 +58,9 @@ func (t *trial) SetRequestHeader(string, string)      {}
 func (t *trial) RemoveRequestHeader(string)           {}
 func (t *trial) SetResponseHeader(string, string)     {}
 func (t *trial) RemoveResponseHeader(string)          {}
-func (t *trial) SetNote(string)                       {}
+func (t *trial) SetNote([]byte)                       {}
 func (t *trial) SetFields([]measured.Field)           {}
+func (t *trial) LogFields([]measured.Field)           {}
 func (t *trial) Note() string                         { return "" }
 func (t *trial) ReleaseHeaders()                      {}
 func (t *trial) Resume()                              { t.end() }

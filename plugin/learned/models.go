@@ -60,6 +60,7 @@ func (k Key) wider() (Key, bool) {
 type Typical struct {
 	BytesPerToken float64 // of prompts
 	Prompt        float64 // tokens of a prompt
+	Cached        float64 // the share of prompts that is found in KV caches
 	Output        float64 // tokens of an answer under the limit of the request, if it has one
 	Unlimited     float64 // tokens of an answer without a limit
 	media         float64 // tokens of an image, a sound or a file of a size that is not known
@@ -69,6 +70,7 @@ type Typical struct {
 type model struct {
 	bytesPerToken float64
 	prompt        float64
+	cached        float64 // share of prompts
 	media         *mediaTokens
 	outputs       lengths
 	answers       int      // with usage, warmup at most
@@ -100,6 +102,7 @@ func (l *model) observe(now time.Duration, typical Typical, textBytes, limit int
 	}
 	if u.Prompt > 0 {
 		l.prompt = toward(cmp.Or(l.prompt, typical.Prompt), float64(u.Prompt), share)
+		l.cached += (float64(min(u.Cached, u.Prompt))/float64(u.Prompt) - l.cached) * share
 	}
 	if u.Output >= 0 {
 		l.outputs.observe(limit, u.Output, typical.Output)
@@ -129,6 +132,9 @@ func (m Models) Typical(key Key, limit int) (l Typical) {
 	output, unlimited := expectation{limit: limit}, expectation{}
 	for wider := true; wider; key, wider = key.wider() {
 		known := m[key]
+		if l.Prompt == 0 {
+			l.Cached = known.cached
+		}
 		l.BytesPerToken = cmp.Or(l.BytesPerToken, known.bytesPerToken)
 		l.Prompt = cmp.Or(l.Prompt, known.prompt)
 		if known.media != nil {

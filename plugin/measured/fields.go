@@ -31,7 +31,7 @@ func (r *Request) Fields(list []Field, over bool) []Field {
 	text("reason", r.Reason)
 	text("policy", r.Policy)
 	text("class", r.Class)
-	text("model", r.Model)
+	text("model", Clean(r.Model))
 	text("operation", r.Operation)
 	lasted("wait_ms", r.Wait, time.Millisecond)
 	lasted("ttft_ms", r.TTFT, time.Millisecond)

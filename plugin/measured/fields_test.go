@@ -84,19 +84,28 @@ func TestFields(t *testing.T) {
 	}
 	number := func(name string, n float64) Field { return Field{Name: name, Number: n} }
 	begin := []Field{
-		{Name: "endpoint", Text: "10.0.0.1:8000"}, {Name: "reason", Text: "chosen"},
-		{Name: "policy", Text: "prefix_cache"}, {Name: "class", Text: "gold"}, {Name: "model", Text: "m"},
-		{Name: "operation", Text: "chat"}, number("wait_ms", 20), number("ttft_ms", 120), number("prefill_ms", 100),
+		{Name: "endpoint", Text: "10.0.0.1:8000"},
+		{Name: "reason", Text: "chosen"},
+		{Name: "policy", Text: "prefix_cache"},
+		{Name: "class", Text: "gold"},
+		{Name: "model", Text: "m"},
+		{Name: "operation", Text: "chat"},
+		number("wait_ms", 20), number("ttft_ms", 120), number("prefill_ms", 100),
 		number("decode_ms", 1380), number("per_token_us", 13800), number("gap_p99_ms", 40), number("match", 0.5),
-		{Name: "runner_up", Text: "10.0.0.2:8000"}, number("lost_by", 1.5), {Name: "rule", Text: "prefix"},
+		{Name: "runner_up", Text: "10.0.0.2:8000"},
+		number("lost_by", 1.5),
+		{Name: "rule", Text: "prefix"},
 	}
 	if got := full.Fields(nil, false); !slices.Equal(got, begin) {
 		t.Errorf("before its end %v, want %v", got, begin)
 	}
 	all := append(slices.Clip(begin), []Field{
-		{Name: "outcome", Text: "ok"}, number("duration_ms", 1500), number("retries", 1),
+		{Name: "outcome", Text: "ok"},
+		number("duration_ms", 1500), number("retries", 1),
 		number("prompt_tokens", 100), number("cached_tokens", 70), number("output_tokens", 100),
-		number("reasoning_tokens", 10), {Name: "usage", Text: "reported"}, number("cost_nano", 5),
+		number("reasoning_tokens", 10),
+		{Name: "usage", Text: "reported"},
+		number("cost_nano", 5),
 	}...)
 	if got := full.Fields(nil, true); !slices.Equal(got, all) {
 		t.Errorf("over %v, want %v", got, all)

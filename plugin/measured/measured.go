@@ -57,7 +57,7 @@ type Request struct {
 	Status   int
 	Streamed bool
 	Idle     bool // a call that computes nothing, such as a list of models
-	Retries  int // how often it was sent again
+	Retries  int  // how often it was sent again
 
 	Duration time.Duration // from arrival to end
 	Wait     time.Duration // in the queue

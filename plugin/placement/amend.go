@@ -42,7 +42,7 @@ func (pl *Placement) AmendWork() {
 	if pl.Lease.Addr == pl.Lease.Chosen {
 		cached = pl.Lease.Reservation.Grant.Cached
 	}
-	pl.Lease.estimatedAgain(plan.Tokens)
+	pl.Lease.estimatedAgain(plan.Tokens, pl.charge.ofTenant(w.Expected(promptTokens, outputTokens)))
 	tokens, before := plan.AddedTokens(cached), pl.Lease.Tokens
 	if 4*max(tokens-before, before-tokens) > before {
 		pl.Lease.amend("", tokens)

@@ -30,12 +30,12 @@ type charge struct {
 	Tokens      int64
 }
 
-// Text returns how many tokens the target was charged, for the access log, "" without a budget.
-func (b *budgetUse) Text() string {
+// AppendText appends to a line of the access log how many tokens the target was charged, if it has a budget.
+func (b *budgetUse) AppendText(line []byte) []byte {
 	if b.Target.Addr == "" {
-		return ""
+		return line
 	}
-	return " charged=" + strconv.FormatInt(b.Target.Tokens, 10)
+	return strconv.AppendInt(append(line, " charged="...), b.Target.Tokens, 10)
 }
 
 // settle corrects a charge to the tokens that were used.
@@ -73,16 +73,16 @@ func (l *lease) moveCharge(addr string) {
 }
 
 // estimatedAgain corrects the charges of a request that was estimated before its body had come.
-func (l *lease) estimatedAgain(tokens int64) {
+func (l *lease) estimatedAgain(tokens, ofTenant int64) {
 	l.settle(&l.Budget.Target, tokens)
-	l.settle(&l.Budget.tenant.charge, tokens)
+	l.settle(&l.Budget.tenant.charge, ofTenant)
 }
 
-// used corrects the charges by the usage in an answer.
+// used corrects what the target was charged by the usage in an answer.
 func (l *lease) used(tokens int64) {
 	if l.Budget.Target.Addr != "" {
 		l.Budget.known = true
-		l.estimatedAgain(tokens)
+		l.settle(&l.Budget.Target, tokens)
 	}
 }
 

@@ -36,8 +36,9 @@ func (ch *charging) tenantPlan() *lb.Plan {
 		return nil
 	}
 	of.Traits.Read(of.Gateway)
-	digest := tenantDigest(of.Traits.Value(b.Tenants.Header))
-	return b.Tenants.Plan(lb.TenantsScope+of.Scope, digest, of.Lease.Reservation.Plan.Budget.Tokens)
+	digest, r := tenantDigest(of.Traits.Value(b.Tenants.Header)), &of.Lease.Reservation.Request
+	tokens := ch.ofTenant(of.Prompt.Work.Expected(r.PromptTokens, r.OutputTokens))
+	return b.Tenants.Plan(lb.TenantsScope+of.Scope, digest, min(max(tokens, 1), lb.MaxTokens))
 }
 
 // tenantDigest returns what stands for a tenant in stores.

@@ -51,8 +51,13 @@ func (s *Subject) MeetCall(bodiless bool) {
 }
 
 // NeedsOwnBody reports whether the body decides this choice, and not one inside the chosen cluster: how long it is,
-// which adapter it is for, or which session it belongs to.
-func (s *Subject) NeedsOwnBody() bool { return s.needsMore() || s.Facts.NeedsBody() }
+// which adapter it is for, or which session it belongs to; or what it costs.
+func (s *Subject) NeedsOwnBody() bool { return s.needsMore() || s.Facts.NeedsBody() || s.isPriced() }
+
+// isPriced reports whether its model has to be known for what it costs.
+func (s *Subject) isPriced() bool {
+	return s.Config.Prices.ByModel() && s.Computes() && !s.Traits.notJSON && !s.Traits.Encoded
+}
 
 // needsMore reports whether it decides this choice by more than facts about its model.
 func (s *Subject) needsMore() bool {
@@ -117,7 +122,7 @@ func (s *Subject) PlanBody() BodyPlan {
 		ModelOnly: !s.needsMore() && !s.NeedsBodyInside(),
 	}
 	p.end = !s.Traits.Multipart && (c.ReadsPrompt() || c.ReadsModel() || s.needsText() || s.Facts.NeedsBody() ||
-		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
+		s.isPriced() || in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
 	most := c.MaxScanBytes
 	if in != nil {
 		p.atOnce, p.keys = max(p.atOnce, in.MaxInspectBytes), in
@@ -135,7 +140,7 @@ func (s *Subject) NeedsPrompt() bool {
 	if !s.Computes() {
 		return s.What == prompt.Quiet && c.Clusters.Endpoint != nil // for its model, inside
 	}
-	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil ||
+	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil || c.Prices.ByModel() ||
 		c.Scrapes(s.env.Kind) || c.Engines.ORCA
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/learned"
@@ -53,6 +54,16 @@ func (w *Work) Estimate(c *config.Config, size int) (promptTokens, outputTokens 
 	answer, unlimited := math.Round(w.typical.Output), math.Round(w.typical.Unlimited)
 	output := min(answer*float64(max(1, w.Info.N)), learned.MaxTimesTypical*max(answer, unlimited))
 	return promptTokens, int64(min(output, limit-float64(promptTokens)))
+}
+
+// Expected returns of which kinds the tokens of the request are likely to be.
+func (w *Work) Expected(promptTokens, outputTokens int64) price.Tokens {
+	t := price.Tokens{Input: promptTokens, Output: outputTokens}
+	if !w.Info.BypassCache {
+		t.Cached = min(int64(w.typical.Cached*float64(promptTokens)), promptTokens)
+		t.Input -= t.Cached
+	}
+	return t
 }
 
 // Unseen returns how many bytes of the prompt were not seen of a body of size bytes: all of those, but where there are

@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 )
@@ -31,11 +30,6 @@ func NewCluster(r *Registry, name string) *Cluster {
 	return &Cluster{
 		r: r, name: name, endpoints: map[string]bool{}, targets: map[string]bool{}, classes: map[string]bool{},
 	}
-}
-
-// OfClass returns the name of a statistic of a class of a cluster's queue.
-func OfClass(stat, cluster, class string) string {
-	return statname.With(stat, "cluster", cluster, "class", class)
 }
 
 // keep sets a gauge that is to be shown, or is already: once it is shown it is kept right.

@@ -8,41 +8,63 @@ import (
 	"github.com/warmgate/warmgate/plugin/measured"
 )
 
-// maxPayers is how many pairs of a model and a tenant have a counter of what they cost. The others are counted with the
-// model alone.
-const maxPayers = 1024
+const (
+	// There may be more tenants than models, but each has one counter for each of its models.
+	firstTenants, moreTenants = 64, 64
+	// maxPayers is how many pairs of a model and a tenant have a counter. The others are counted with the model alone.
+	maxPayers = 1024
+)
+
+// costs are what requests have cost, by who pays.
+type costs struct {
+	tenants *topnames.Names
+	payers  map[payer]*counter
+}
 
 // payer is who pays for requests to a model, and in what.
 type payer struct{ model, tenant, currency string }
 
-// cost is what a payer has paid.
-type cost struct {
-	counter
-	payer
+func newCosts() *costs {
+	return &costs{tenants: topnames.New(firstTenants, moreTenants), payers: map[payer]*counter{}}
 }
 
-func (c *cost) name() string {
-	return statname.With(Cost, "model", c.model, "tenant", c.tenant, "currency", c.currency)
+// count adds the cost of a request to a model, by its label. It returns false if the tenant is not told apart.
+func (c *costs) count(model string, m *measured.Request, answered bool) bool {
+	if m.Cost <= 0 || m.Currency == "" {
+		return true
+	}
+	key, whole := payer{model, m.Tenant, m.Currency}, true
+	of := c.payers[key]
+	if of == nil {
+		if m.Tenant != "" {
+			whole = c.tenants.Use(m.Tenant, answered) && len(c.payers) < maxPayers
+		}
+		if !whole {
+			key.tenant = topnames.Other
+		}
+		of = c.of(key)
+	}
+	of.n += m.Cost
+	return whole
 }
 
-// payer returns what the cost of a request is added to. The model is a label.
-func (r *requests) payer(model string, m *measured.Request) *cost {
-	key := payer{model, m.Tenant, m.Currency}
-	if found := r.costs[key]; found != nil {
-		return found
+// of returns the counter of a payer, by labels.
+func (c *costs) of(key payer) *counter {
+	of := c.payers[key]
+	if of == nil {
+		// The texts may be parts of large ones.
+		key = payer{strings.Clone(key.model), strings.Clone(key.tenant), strings.Clone(key.currency)}
+		of = &counter{}
+		c.payers[key] = of
 	}
-	if m.Tenant != "" && !r.tenants.Use(m.Tenant, answered(m)) {
-		r.folded[foldedTenant].n++
-		key.tenant = topnames.Other
-	} else if len(r.costs) >= maxPayers {
-		r.folded[foldedCombination].n++
-		key.tenant = topnames.Other
+	return of
+}
+
+// tell tells the gateway what was counted.
+func (c *costs) tell(m Metrics) {
+	for p, of := range c.payers {
+		of.tell(m, func() string {
+			return statname.With(Cost, "model", p.model, "tenant", p.tenant, "currency", p.currency)
+		})
 	}
-	found := r.costs[key]
-	if found == nil {
-		key = payer{strings.Clone(model), strings.Clone(key.tenant), strings.Clone(m.Currency)}
-		found = &cost{payer: key}
-		r.costs[key] = found
-	}
-	return found
 }

@@ -2,6 +2,15 @@ package stats
 
 import "time"
 
+// Metrics are the gateway's statistics. A metric of the same name is the same metric in every VM of the process.
+type Metrics interface {
+	Counter(name string) uint32
+	Gauge(name string) uint32
+	Histogram(name string) uint32
+	Add(id uint32, n int64)
+	Set(id uint32, n uint64) // of a gauge, or a value for a histogram
+}
+
 // counter is one that is added to often. What it has counted goes to the gateway once a second, since most requests add
 // to a dozen of them.
 type counter struct {

@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	// maxEndpoints is how many endpoints have counters of their requests, of all that have ever been there: addresses
-	// change whenever a server is replaced. Each is four counters, and one for each outcome.
+	// maxEndpoints is how many have counters, of all that have ever been there: addresses change whenever a server is
+	// replaced. Each has four counters, and one for each outcome.
 	maxEndpoints = 1024
-	// idleBeats is for how many seconds an endpoint may be without a request before another one may be counted in its
-	// place, if the cluster has more than maxGauges.
+	// maxActive is how many of a cluster are counted at a time. Where there are more, one that has had no request for
+	// idleBeats seconds makes room for another.
+	maxActive = 64
 	idleBeats = 60
 )
 
@@ -28,7 +29,7 @@ type server struct{ cluster, endpoint string }
 // served is what an endpoint has served.
 type served struct {
 	server
-	active bool // among the maxGauges of its cluster
+	active bool // among the maxActive of its cluster
 	usedAt int64
 	ended  [measured.Outcomes]counter
 
@@ -82,7 +83,7 @@ func (e *endpoints) admit(of *served, cluster, endpoint string) *served {
 		e.active[strings.Clone(cluster)] = c
 	}
 	place := len(c.active)
-	if place < maxGauges {
+	if place < maxActive {
 		c.active = append(c.active, nil)
 	} else if place = c.idle(e.beats); place < 0 {
 		return nil

@@ -46,16 +46,16 @@ const (
 	Build       = "warmgate_build_info"  // version, revision
 	Policy      = "warmgate_policy_info" // policy: 1 while it is in force
 
-	// of requests that are over: see requests.go
-	Requests         = "warmgate_requests_total"                // cluster, policy, model, class, outcome
-	Duration         = "warmgate_request_duration_ms"           // the same labels: from arrival to end
-	TTFT             = "warmgate_ttft_ms"                       // cluster, policy, model, class: arrival to first output
-	Prefill          = "warmgate_prefill_ms"                    // the same: sent on to first output
-	Decode           = "warmgate_decode_ms"                     // the same: first to latest output
-	PerToken         = "warmgate_time_per_output_token_us"      // the same: of the output behind the first token
-	Gap              = "warmgate_token_gap_p99_ms"              // the same: between parts with output
-	RequestTokens    = "warmgate_request_tokens"                // the same, kind
-	AllTokens        = "warmgate_tokens_total"                  // the same, kind, usage
+	// of requests that are over, by cluster, policy, model and class (of): see requests.go
+	Requests         = "warmgate_requests_total"                // of, outcome
+	Duration         = "warmgate_request_duration_ms"           // of, outcome: from arrival to end
+	TTFT             = "warmgate_ttft_ms"                       // of: arrival to first output
+	Prefill          = "warmgate_prefill_ms"                    // of: sent on to first output
+	Decode           = "warmgate_decode_ms"                     // of: first to latest output
+	PerToken         = "warmgate_time_per_output_token_us"      // of: of the output behind the first token
+	Gap              = "warmgate_token_gap_p99_ms"              // of: between parts with output
+	RequestTokens    = "warmgate_request_tokens"                // of, kind
+	AllTokens        = "warmgate_tokens_total"                  // of, kind, usage
 	Cost             = "warmgate_cost_nano_total"               // model, tenant, currency: billionths
 	Resent           = "warmgate_request_retries_total"         // cluster: attempts behind the first
 	Folded           = "warmgate_folded_requests_total"         // kind: counted under "other"
@@ -64,6 +64,8 @@ const (
 	EndpointPrefill  = "warmgate_endpoint_prefill_ms_total"     // cluster, endpoint: of these
 	EndpointDecode   = "warmgate_endpoint_decode_ms_total"      // cluster, endpoint: likewise
 	EndpointTokens   = "warmgate_endpoint_decoded_tokens_total" // cluster, endpoint: their tokens behind the first
+
+	Unpriced = "warmgate_unpriced_tokens_total" // of models without a price, where others have one
 
 	// of budgets
 	BudgetTokens   = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used

@@ -14,15 +14,13 @@ import (
 // bounded number of them, and counts the rest as "other".
 
 const (
-	// A model or a tenant with a label of its own costs a gateway statistics for as long as it runs. Few gateways serve
-	// more models; of tenants there may be more, but each has one counter for each of its models.
-	firstModels, moreModels   = 32, 32
-	firstTenants, moreTenants = 64, 64
-	// maxClusters is how many clusters have labels: a client can make up any where a route takes them from a header, but
-	// none with an endpoint.
+	// A label costs the gateway statistics for as long as it runs, and few gateways serve more models.
+	firstModels, moreModels = 32, 32
+	// maxClusters is how many clusters have labels: where a route takes them from a header a client can make up any,
+	// but none with an endpoint.
 	maxClusters = 256
-	// maxCombinations is how many pairs of a cluster and a policy, with their models and classes, are told apart. Each is
-	// about 10 counters and 10 histograms with 27 buckets.
+	// maxCombinations is how many clusters, policies, models and classes are told apart together. Each combination is
+	// about 10 counters, and 10 histograms of 27 buckets.
 	maxCombinations = 192
 	// reserved is how many more there may be: with a pinned model, or with all that is not told apart.
 	reserved = 64
@@ -35,10 +33,9 @@ type combination struct{ cluster, policy, model, class string }
 type requests struct {
 	m            Metrics
 	models       *topnames.Names
-	tenants      *topnames.Names
-	clusters     map[string]bool // with endpoints
+	clusters     map[string]bool // that have served a request
 	combinations map[combination]*series
-	costs        map[payer]*cost
+	costs        *costs
 	endpoints    *endpoints
 	retries      map[string]*counter // by cluster
 	folded       [foldedKinds]counter
@@ -49,10 +46,9 @@ func newRequests(m Metrics) *requests {
 	return &requests{
 		m:            m,
 		models:       topnames.New(firstModels, moreModels),
-		tenants:      topnames.New(firstTenants, moreTenants),
 		clusters:     map[string]bool{},
 		combinations: map[combination]*series{},
-		costs:        map[payer]*cost{},
+		costs:        newCosts(),
 		endpoints:    newEndpoints(),
 		retries:      map[string]*counter{},
 	}
@@ -70,28 +66,7 @@ const (
 
 var foldedNames = [foldedKinds]string{"model", "tenant", "endpoint", "cluster", "combination"}
 
-// Pin replaces the models and the tenants that have labels in any case.
-func (s *Registry) Pin(models, tenants []string) {
-	s.requests.models.Pin(models)
-	s.requests.tenants.Pin(tenants)
-}
-
-// ModelLabel returns the label of a model, "" for none.
-func (s *Registry) ModelLabel(name string) string {
-	if name == "" {
-		return ""
-	}
-	return s.requests.models.Label(name)
-}
-
-// Measured counts a request that is over.
-func (s *Registry) Measured(m *measured.Request) {
-	s.requests.count(m)
-	if s.Unticked {
-		s.Flush()
-	}
-}
-
+// count counts a request that is over.
 func (r *requests) count(m *measured.Request) {
 	of := r.of(m)
 	if !of.waits {
@@ -107,22 +82,19 @@ func (r *requests) count(m *measured.Request) {
 	if !r.endpoints.measure(of.cluster, m) {
 		r.folded[foldedEndpoint].n++
 	}
-	if m.Cost > 0 && m.Currency != "" {
-		r.payer(of.model, m).n += m.Cost
+	if !r.costs.count(of.model, m, answered(m)) {
+		r.folded[foldedTenant].n++
 	}
 }
 
-// Flush tells the gateway what was counted since the last call, a second ago.
-func (s *Registry) Flush() {
-	r := s.requests
+// tell tells the gateway what was counted since the last call.
+func (r *requests) tell() {
 	for _, of := range r.waiting {
 		of.tell(r.m)
 	}
 	r.waiting = r.waiting[:0]
 	r.endpoints.tell(r.m)
-	for _, c := range r.costs {
-		c.tell(r.m, c.name)
-	}
+	r.costs.tell(r.m)
 	for cluster, k := range r.retries {
 		k.tell(r.m, func() string { return OfCluster(Resent, cluster) })
 	}
@@ -177,10 +149,11 @@ func asked(m *measured.Request) string {
 	return m.Asked
 }
 
-// clusterOf returns the label of the cluster of a request: its name if an endpoint was ever seen there.
+// clusterOf returns the label of the cluster of a request: its name if one was ever served there.
 func (r *requests) clusterOf(m *measured.Request) string {
 	known := m.Cluster == "" || r.clusters[m.Cluster]
-	if !known && m.Endpoint != "" && len(r.clusters) < maxClusters {
+	served := m.Endpoint != "" || m.Outcome == measured.OK
+	if !known && served && len(r.clusters) < maxClusters {
 		known, r.clusters[strings.Clone(m.Cluster)] = true, true
 	}
 	if !known {

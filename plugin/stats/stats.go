@@ -7,16 +7,8 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/plugin/measured"
 )
-
-// Metrics are the gateway's statistics. A metric of the same name is the same metric in every VM of the process.
-type Metrics interface {
-	Counter(name string) uint32
-	Gauge(name string) uint32
-	Histogram(name string) uint32
-	Add(id uint32, n int64)
-	Set(id uint32, n uint64) // of a gauge, or a value for a histogram
-}
 
 // Registry is the statistics of a VM, defined when first used.
 type Registry struct {
@@ -58,19 +50,6 @@ func (s *Registry) Decided(policy string, r lb.Reason) {
 	}
 	s.m.Add(ids[r]-1, 1)
 }
-
-// OfCluster returns the name of a cluster's statistic. It is not inlined, for the size of the artifacts.
-//
-//go:noinline
-func OfCluster(stat, cluster string) string { return statname.With(stat, "cluster", cluster) }
-
-// OfEndpoint returns the name of an endpoint's statistic.
-func OfEndpoint(stat, cluster, endpoint string) string {
-	return statname.With(stat, "cluster", cluster, "endpoint", endpoint)
-}
-
-// ofKind returns the name of a statistic with a kind.
-func ofKind(stat, kind string) string { return statname.With(stat, "kind", kind) }
 
 func (s *Registry) id(name string, define func(string) uint32) uint32 {
 	id, ok := s.defined[name]
@@ -152,4 +131,27 @@ func (s *Registry) Policies(inForce []string) {
 	s.policies = inForce
 }
 
-func ofPolicy(name string) string { return statname.With(Policy, "policy", name) }
+// Pin replaces the models and the tenants that have labels in any case.
+func (s *Registry) Pin(models, tenants []string) {
+	s.requests.models.Pin(models)
+	s.requests.costs.tenants.Pin(tenants)
+}
+
+// ModelLabel returns the label of a model, "" for none.
+func (s *Registry) ModelLabel(name string) string {
+	if name == "" {
+		return ""
+	}
+	return s.requests.models.Label(name)
+}
+
+// Measured counts a request that is over.
+func (s *Registry) Measured(m *measured.Request) {
+	s.requests.count(m)
+	if s.Unticked {
+		s.Flush()
+	}
+}
+
+// Flush tells the gateway what was counted of requests since the last call, a second ago.
+func (s *Registry) Flush() { s.requests.tell() }

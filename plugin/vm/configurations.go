@@ -46,6 +46,14 @@ func (c *configs) policies() (names []string) {
 	return names
 }
 
+// priced returns the names of models with prices: they have labels of their own, whatever is used most.
+func (c *configs) priced() (models []string) {
+	for _, part := range c.parts {
+		models = append(models, part.Prices.Table.Names()...)
+	}
+	return models
+}
+
 // isInspected reports whether one of them has the gateway show what it knows.
 func (c *configs) isInspected() bool {
 	return slices.ContainsFunc(c.inForce, func(p *Plugin) bool { return p.Set.HasInspect() })
@@ -139,6 +147,7 @@ func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin,
 func (v *VM) activate(set *config.Set) *Plugin {
 	p := &Plugin{VM: v, Set: set, warned: map[string]bool{}}
 	v.configs.add(p)
+	v.Stats.Pin(v.configs.priced(), nil)
 	v.Stats.Set(stats.ConfigValid, 1)
 	v.Stats.Count(stats.ConfigBad, 0)
 	v.Stats.Count(stats.Panics, 0)
@@ -154,6 +163,7 @@ func (v *VM) refreshLastGood() {
 		if set := v.lastGood.refresh(&p.origin); set != nil {
 			p.Set = set
 			v.configs.update()
+			v.Stats.Pin(v.configs.priced(), nil)
 			v.Stores.Connect(set)
 		}
 	}

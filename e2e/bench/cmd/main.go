@@ -27,6 +27,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/scraper"
 	"github.com/warmgate/warmgate/e2e/bench/simulate"
 	"github.com/warmgate/warmgate/e2e/bench/sizing"
+	"github.com/warmgate/warmgate/e2e/bench/truth"
 )
 
 func main() {
@@ -47,6 +48,7 @@ func main() {
 		scraper.Benchmark,
 		simulate.Benchmark,
 		sizing.Benchmark,
+		truth.Benchmark,
 	}, os.Args[1:])
 	stop()
 	if err != nil {

@@ -1,0 +1,61 @@
+package core
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+// Where models differ in what they cost, the body is read for the model, under a policy that does not need it, and for
+// no more: what has no body, or does not say it, goes on without.
+func TestBodiesAreReadForPrices(t *testing.T) {
+	const by = `{"lb_policy":"global_least_request","lb_config":{"prices":{"currency":"USD","models":{`
+	for name, c := range map[string]struct {
+		config, path, body string
+		held               bool
+	}{
+		"by model":       {by + `"a*":{"input":1,"output":2}}}}}`, "", `{"model":"a1","prompt":"x"}`, true},
+		"all alike":      {by + `"*":{"input":1,"output":2}}}}}`, "", `{"model":"a1","prompt":"x"}`, false},
+		"without prices": {`{"lb_policy":"global_least_request"}`, "", `{"model":"a1","prompt":"x"}`, false},
+		"a list":         {by + `"a*":{"input":1,"output":2}}}}}`, "/v1/models", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := startFake(t, 1, 1, c.config)
+			r := streamtest.Request{Path: c.path}
+			if c.body != "" {
+				r.Frames = []string{c.body}
+			}
+			s := d.client(0, r)
+			if s.Upstream() < 0 {
+				t.Fatalf("%+v", s.Result())
+			}
+			s.Head(200)
+			s.Data(`{"choices":[{"text":"y"}],"usage":{"prompt_tokens":3,"completion_tokens":4}}`)
+			s.Finish()
+			if got := strings.Contains(d.access[0], " model=a1"); got != c.held {
+				t.Errorf("the access log has %q, want a model in it: %v", d.access[0], c.held)
+			}
+			d.drained()
+		})
+	}
+}
+
+// Models that have prices by name have labels of their own before they are used, as long as a configuration has them.
+func TestPricedModelsHaveLabels(t *testing.T) {
+	const config = `{"lb_policy":"global_least_request","lb_config":{"prices":{"currency":"USD","models":` +
+		`{"a":{"input":1,"output":2},"b*":{"input":1,"output":2}}}}}`
+	d := startFake(t, 1, 1, config)
+	label := func(model string) string { return d.workers[0].vm.Stats.ModelLabel(model) }
+	if label("a") != "a" || label("b*") != "other" || label("b1") != "other" {
+		t.Errorf("labels %q, %q and %q", label("a"), label("b*"), label("b1"))
+	}
+	if !d.configure(`{"lb_policy":"global_least_request"}`) {
+		t.Fatal("refused")
+	}
+	d.advance(3 * time.Second)
+	if label("a") != "other" {
+		t.Errorf("the label is %q without a price", label("a"))
+	}
+}
