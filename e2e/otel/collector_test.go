@@ -5,12 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -33,7 +31,6 @@ import (
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/warmgate/warmgate/e2e/freeport"
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
@@ -104,11 +101,7 @@ type collector struct {
 // startCollector runs a collector that scrapes the gateway, until the test ends.
 func startCollector(t *testing.T, gateway string) *collector {
 	t.Helper()
-	port, err := freeport.Get()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &collector{backend: &backend{}, grpc: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	c := &collector{backend: &backend{}, grpc: "127.0.0.1:" + harness.FreePortT(t)}
 	server := httptest.NewServer(c.backend)
 	t.Cleanup(server.Close)
 	t.Setenv("OTLP_ENDPOINT", server.URL)

@@ -11,7 +11,10 @@ import (
 	"testing"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 )
@@ -212,4 +215,35 @@ func left(t *testing.T, c *collector, g *harness.Gateway) {
 	if v, ok := span.Attributes().Get("gen_ai.response.time_to_first_chunk"); !ok {
 		t.Errorf("time to first chunk: %v", v)
 	}
+}
+
+// TestTypes holds that the collector makes numbers of the texts that other gateways send, and completes Higress's.
+func TestTypes(t *testing.T) {
+	c := startCollector(t, showing(t, ""))
+	conn, err := grpc.NewClient(c.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	traces := ptrace.NewTraces()
+	sent := traces.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty().Spans().AppendEmpty()
+	for name, value := range map[string]string{
+		"user_agent": "texts", "gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": "9",
+		"gen_ai.usage.output_tokens": "5", "gen_ai.usage.cache_read.input_tokens": "4",
+		"gen_ai.usage.reasoning.output_tokens": "0", "server.port": "8000", "warmgate.ttft_ms": "120",
+		"warmgate.wait_ms": "20", "warmgate.match": "0.25", "warmgate.lost_by": "1.5",
+	} {
+		sent.Attributes().PutStr(name, value)
+	}
+	request := ptraceotlp.NewExportRequestFromTraces(traces)
+	if _, err := ptraceotlp.NewGRPCClient(conn).Export(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	checkSpan(t, c.spanOf(t, "texts"), map[string]any{
+		"gen_ai.usage.input_tokens": int64(9), "gen_ai.usage.output_tokens": int64(5),
+		"gen_ai.usage.cache_read.input_tokens": int64(4), "gen_ai.usage.reasoning.output_tokens": int64(0),
+		"server.port": int64(8000), "warmgate.ttft_ms": int64(120), "warmgate.wait_ms": int64(20),
+		"warmgate.match": 0.25, "warmgate.lost_by": 1.5, "gen_ai.response.time_to_first_chunk": 0.12,
+		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "vllm", "user_agent": "texts",
+	})
 }
