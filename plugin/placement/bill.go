@@ -17,14 +17,18 @@ func (s *Serving) Bill(m *measured.Request) {
 	if !c.Prices.Enabled() {
 		return
 	}
-	used := &m.Tokens
 	rates := c.Prices.Table.Lookup(m.Model)
 	if rates == nil {
-		of.Shared.Stats.Count(stats.Unpriced, uint64(used.Prompt()+used.Completion()))
+		if s.Measures {
+			of.Shared.Stats.Count(stats.Unpriced, uint64(m.Tokens.Prompt()+m.Tokens.Completion()))
+		}
 		return
 	}
 	m.Currency = c.Prices.Currency
-	m.Cost = rates.Cost(price.Tokens{
-		Input: used.Input, Cached: used.Cached, Output: used.Output, Reasoning: used.Reasoning,
-	})
+	m.Cost = rates.Cost(priced(&m.Tokens))
+}
+
+// priced returns tokens as package price has them.
+func priced(t *measured.Tokens) price.Tokens {
+	return price.Tokens{Input: t.Input, Cached: t.Cached, Output: t.Output, Reasoning: t.Reasoning}
 }

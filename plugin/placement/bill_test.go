@@ -51,7 +51,7 @@ func TestBill(t *testing.T) {
 		pl.Config = set.Match("", "", "")
 		pl.Request = &request.Request{Traits: request.Traits{Headers: [][2]string{{"x-team", "red"}}}}
 		m := measured.Request{Model: c.model, Tokens: used}
-		(&Serving{pl}).Bill(&m)
+		(&Serving{Of: pl, Measures: true}).Bill(&m)
 		if m.Cost != c.cost || m.Currency != c.currency || statistics.values[stats.Unpriced] != c.unpriced {
 			t.Errorf("%s: %d %s, %d tokens without a price; want %+v", c.model, m.Cost, m.Currency,
 				statistics.values[stats.Unpriced], c)
