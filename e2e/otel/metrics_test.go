@@ -58,12 +58,12 @@ envoy_server_live 1
 `
 
 // showing returns the address of a gateway that shows a page of statistics.
-func showing(t *testing.T, page string) string {
+func showing(t *testing.T, page func() string) string {
 	t.Helper()
 	return harness.ServeT(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		if r.URL.Path == "/stats/prometheus" {
-			io.WriteString(w, page)
+			io.WriteString(w, page())
 		}
 	})).Addr
 }
@@ -111,7 +111,7 @@ func (b *backend) genAI(t *testing.T) map[string]series {
 // TestMetrics holds what the collector makes of a page of statistics: names, units, bounds, sums and attributes as
 // OpenTelemetry's conventions for generative AI say.
 func TestMetrics(t *testing.T) {
-	c := startCollector(t, showing(t, page))
+	c := startCollector(t, showing(t, func() string { return page }))
 	always := map[string]any{
 		"gen_ai.provider.name": "vllm", "gen_ai.operation.name": "chat", "gen_ai.request.model": "m",
 		"warmgate.cluster": "llm", "warmgate.policy": "prefix_cache",

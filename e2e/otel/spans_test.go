@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,11 +137,20 @@ func checkSpan(t *testing.T, span ptrace.Span, want map[string]any) {
 	}
 }
 
-// TestSpans holds the attributes of spans as the shipped configuration makes them: of a stream, of a request that
-// fails, and of one whose client leaves.
-func TestSpans(t *testing.T) {
-	c := startCollector(t, showing(t, ""))
+// TestGateway holds the attributes of spans as the shipped configuration makes them: of a stream, of a request that
+// fails, and of one whose client leaves; and the metrics that the collector makes of the gateway's statistics.
+func TestGateway(t *testing.T) {
+	var running atomic.Pointer[harness.Gateway]
+	c := startCollector(t, showing(t, func() string {
+		if g := running.Load(); g != nil {
+			if page, err := g.Prometheus(t.Context()); err == nil {
+				return page
+			}
+		}
+		return ""
+	}))
 	g := traced(t, c)
+	running.Store(g)
 	harness.Await(t, func() error { // the plugin learns of the endpoint at its first tick
 		a := harness.Send(t, nil, http.MethodPost, g.URL()+completions, `{"model":"m","messages":[]}`)
 		if a.Reason() != "chosen" {
@@ -162,6 +172,26 @@ func TestSpans(t *testing.T) {
 		}
 	})
 	t.Run("client leaves", func(t *testing.T) { left(t, c, g) })
+	t.Run("metrics", func(t *testing.T) { counted(t, c) })
+}
+
+// counted holds what the collector has made of the statistics of these requests: TestMetrics has the forms.
+func counted(t *testing.T, c *collector) {
+	want := map[string]string{
+		"gen_ai.server.request.duration": "s", "gen_ai.server.request.duration server_failed": "s",
+		"gen_ai.server.request.duration client_left": "s", "gen_ai.server.time_to_first_token": "s",
+		"gen_ai.client.token.usage input": "{token}", "gen_ai.client.token.usage output": "{token}",
+	}
+	harness.Await(t, func() error {
+		got := c.genAI(t)
+		for key, unit := range want {
+			s := got[key]
+			if s.count == 0 || s.unit != unit || s.attributes["warmgate.cluster"] != "llm" {
+				return fmt.Errorf("%s is %v", key, s)
+			}
+		}
+		return nil
+	})
 }
 
 func streamed(t *testing.T, c *collector, g *harness.Gateway) {
@@ -224,7 +254,7 @@ func left(t *testing.T, c *collector, g *harness.Gateway) {
 
 // TestTypes holds that the collector makes numbers of the texts that other gateways send, and completes Higress's.
 func TestTypes(t *testing.T) {
-	c := startCollector(t, showing(t, ""))
+	c := startCollector(t, showing(t, func() string { return "" }))
 	conn, err := grpc.NewClient(c.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
