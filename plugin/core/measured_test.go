@@ -13,7 +13,7 @@ import (
 
 const (
 	thoughtEvent = "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n"
-	usageEvent   = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":9," +
+	fullUsage   = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":9," +
 		"\"prompt_tokens_details\":{\"cached_tokens\":400},\"completion_tokens_details\":{\"reasoning_tokens\":4}}}\n\n"
 )
 
@@ -53,7 +53,7 @@ var ways = map[string]struct {
 		func(d *fakeDriver, c *fakeStream) {
 			d.stream(c)
 			d.advance(time.Second)
-			c.Data(stopEvent + usageEvent + doneEvent)
+			c.Data(stopEvent + fullUsage + doneEvent)
 			c.Finish()
 		},
 		measured.Request{
@@ -260,7 +260,7 @@ func TestMeasuredRetries(t *testing.T) {
 		c.Retry()
 		c.Retry()
 		d.stream(c)
-		c.Data(usageEvent + doneEvent)
+		c.Data(fullUsage + doneEvent)
 		c.Finish()
 	})
 	if got.Retries != 2 || got.Outcome != measured.OK || got.TTFT < time.Second || got.Tokens.Output != 5 {

@@ -44,7 +44,7 @@ func (s *Serving) fillPlace(m *measured.Request) {
 	}
 	switch {
 	case s.Refused > 0:
-	case s.counted && !among:
+	case (s.counted || pl.Phase == PhaseLeased) && !among:
 		m.Endpoint = pl.Lease.Addr
 	default:
 		m.Endpoint = pl.Gateway.ServedBy()
