@@ -165,7 +165,8 @@ func TestGateway(t *testing.T) {
 		span := c.spanOf(t, agent)
 		checkSpan(t, span, map[string]any{
 			"warmgate.outcome": "server_failed", "error.type": "500", "warmgate.reason": "chosen",
-			"gen_ai.usage.output_tokens": nil, "gen_ai.response.time_to_first_chunk": nil, "http.status_code": "500",
+			"gen_ai.usage.output_tokens": int64(0), "warmgate.usage": "estimated",
+			"gen_ai.response.time_to_first_chunk": nil, "http.status_code": "500",
 		})
 		if span.Status().Code() != ptrace.StatusCodeError {
 			t.Errorf("its status is %s", span.Status().Code())
@@ -211,7 +212,7 @@ func streamed(t *testing.T, c *collector, g *harness.Gateway) {
 		"gen_ai.usage.cache_read.input_tokens": int64(4), "gen_ai.usage.reasoning.output_tokens": int64(0),
 		"server.address": host, "server.port": number, "error.type": nil,
 		"warmgate.reason": "chosen", "warmgate.policy": "global_least_request", "warmgate.outcome": "ok",
-		"warmgate.class": nil, "http.url": g.URL() + completions,
+		"warmgate.usage": "reported", "warmgate.class": nil, "http.url": g.URL() + completions,
 	})
 	first, ok := span.Attributes().Get("gen_ai.response.time_to_first_chunk")
 	took := span.EndTimestamp().AsTime().Sub(span.StartTimestamp().AsTime()).Seconds()
