@@ -7,7 +7,7 @@ func overview() *board {
 		title: "Warmgate: overview",
 		about: "What users get, what it costs, and what balancing gains.",
 		vars:  []string{"cluster", "model"},
-		rows:  []row{nowRow, usersRow, tokensRow},
+		rows:  []row{nowRow, usersRow, tokensRow, worthRow},
 	}
 }
 
