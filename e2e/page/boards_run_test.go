@@ -14,8 +14,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
 
 	"github.com/warmgate/warmgate/e2e/child"
 	"github.com/warmgate/warmgate/e2e/faultproxy"
@@ -27,7 +30,7 @@ import (
 
 var (
 	boardsFor = flag.Duration("boards", 0, "run a gateway under traffic for as long, and make pictures of its dashboards")
-	fault     = flag.String("fault", "", "what is wrong in the second half of the run: see faults")
+	faulty    = flag.Bool("faults", false, "then have one fault after another, until the dashboard of operations shows it")
 )
 
 // password is the one that Redis has.
@@ -38,18 +41,54 @@ type fleet struct {
 	engines []*vllmsim.Server
 	proxies []*faultproxy.Proxy
 	gateway *harness.Gateway
-	flooded chan struct{} // closed: a tenant sends as much as all others
+	burst   atomic.Int64 // so many more of a tenant with each request
+	halves  atomic.Bool  // an adapter is asked for that half of the servers have
 }
 
-// faults are what may go wrong: each has to be found by the first row of the dashboard of operations.
-var faults = map[string]func(t *testing.T, f *fleet){
-	"dead":     func(t *testing.T, f *fleet) { f.set(t, 2, faultproxy.Refuse()) },
-	"slow":     func(t *testing.T, f *fleet) { f.slow(t, 2) },
-	"password": func(t *testing.T, f *fleet) { f.push(t, settings("another", "/metrics", 50)) },
-	"cache":    func(_ *testing.T, f *fleet) { f.engines[2].Reset() },
-	"tenant":   func(_ *testing.T, f *fleet) { close(f.flooded) },
-	"scrape":   func(t *testing.T, f *fleet) { f.push(t, settings(password, "/nothing", 50)) },
-	"queue":    func(t *testing.T, f *fleet) { f.push(t, settings(password, "/metrics", 1)) },
+// fault is what may go wrong, and the tile that shows it with a text in it.
+type fault struct {
+	name, tile, text string
+	meet, end        func(t *testing.T, f *fleet)
+}
+
+var faults = []fault{
+	{
+		"a lost cache", "Caches", "lost its cache",
+		func(_ *testing.T, f *fleet) { f.engines[1].Reset() }, func(*testing.T, *fleet) {},
+	},
+	{
+		"an adapter on half the servers", "Models", "half",
+		func(_ *testing.T, f *fleet) { f.halves.Store(true) }, func(_ *testing.T, f *fleet) { f.halves.Store(false) },
+	},
+	{
+		"a slow server", "Slow servers", "slow",
+		func(t *testing.T, f *fleet) { f.mode(t, 2, vllmsim.ModeSlow) },
+		func(t *testing.T, f *fleet) { f.mode(t, 2, vllmsim.ModeOK) },
+	},
+	{
+		"a wrong password of Redis", "Redis", "auth",
+		func(t *testing.T, f *fleet) { f.push(t, settings("another", "/metrics", 50)) },
+		func(t *testing.T, f *fleet) { f.push(t, settings(password, "/metrics", 50)) },
+	},
+	{
+		"scrapes answered 404", "Engine metrics", "status",
+		func(t *testing.T, f *fleet) { f.push(t, settings(password, "/nothing", 50)) },
+		func(t *testing.T, f *fleet) { f.push(t, settings(password, "/metrics", 50)) },
+	},
+	{
+		"a dead server", "Servers that fail", "",
+		func(t *testing.T, f *fleet) { f.set(t, 3, faultproxy.Refuse()) },
+		func(t *testing.T, f *fleet) { f.set(t, 3, faultproxy.Pass()) },
+	},
+	{
+		"a queue that is too short", "Queue", "max_queue_size_exceeded",
+		func(t *testing.T, f *fleet) { f.push(t, settings(password, "/metrics", 1)); f.burst.Store(2) },
+		func(t *testing.T, f *fleet) { f.push(t, settings(password, "/metrics", 50)); f.burst.Store(0) },
+	},
+	{
+		"a tenant that floods", "Tenants and budgets", "tenant-3",
+		func(_ *testing.T, f *fleet) { f.burst.Store(8) }, func(_ *testing.T, f *fleet) { f.burst.Store(0) },
+	},
 }
 
 func settings(password, page string, length int) string {
@@ -64,11 +103,11 @@ func settings(password, page string, length int) string {
 
 func newFleet(t *testing.T) *fleet {
 	redis := redisserver.StartT(t, redisserver.Options{Config: []string{"requirepass \"" + password + "\""}})
-	f := &fleet{flooded: make(chan struct{})}
+	f := new(fleet)
 	o := harness.Options{Workers: 2, Redis: redis.Addr(), Config: settings(password, "/metrics", 50)}
 	for i := range 6 {
 		c := vllmsim.DefaultConfig()
-		c.Index, c.Adapters, c.MaxLoras = i, []string{"adapter"}, 4
+		c.Index, c.Adapters, c.MaxLoras = i, []string{"adapter", "half"}[:1+i%2], 4
 		f.engines = append(f.engines, vllmsimtest.StartT(t, c))
 		proxy, err := faultproxy.Start(t.Context(), f.engines[i].Addr())
 		if err != nil {
@@ -88,9 +127,9 @@ func (f *fleet) set(t *testing.T, i int, m faultproxy.Mode) {
 	}
 }
 
-func (f *fleet) slow(t *testing.T, i int) {
+func (f *fleet) mode(t *testing.T, i int, m vllmsim.Mode) {
 	t.Helper()
-	if err := f.engines[i].SetMode(vllmsim.ModeSlow); err != nil {
+	if err := f.engines[i].SetMode(m); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -107,6 +146,9 @@ func (f *fleet) ask(ctx context.Context, tenant string) {
 	model, class := "sim", "chat"
 	if rand.IntN(5) == 0 {
 		model = "adapter"
+	}
+	if f.halves.Load() && rand.IntN(5) == 0 {
+		model = "half"
 	}
 	if rand.IntN(4) == 0 {
 		class = "batch"
@@ -140,12 +182,8 @@ func (f *fleet) send(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(time.Duration(rand.ExpFloat64() * float64(60*time.Millisecond)))
 		go f.ask(ctx, fmt.Sprintf("tenant-%d", rand.IntN(4)))
-		select {
-		case <-f.flooded:
-			for range 6 {
-				go f.ask(ctx, "tenant-3")
-			}
-		default:
+		for range f.burst.Load() {
+			go f.ask(ctx, "tenant-3")
 		}
 	}
 }
@@ -191,21 +229,54 @@ func TestBoardsRun(t *testing.T) {
 	}
 	f := newFleet(t)
 	prometheus := f.scrape(t)
-	ctx, stop := context.WithTimeout(t.Context(), *boardsFor)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go f.send(ctx)
-	if meet := faults[*fault]; meet != nil {
-		time.Sleep(*boardsFor / 2)
-		meet(t, f)
-	}
-	<-ctx.Done()
+	time.Sleep(*boardsFor)
 	end := time.Now().Unix() - 2
 	b := open(t)
 	for _, name := range []string{"overview", "operations", "prefix-cache"} {
 		at := fmt.Sprintf("%s/?end=%d&last=%d", serveBoard(t, name, prometheus), end, int(boardsFor.Seconds())-10)
-		file := filepath.Join("../../build/out", strings.TrimSuffix("board-"+name+"-"+*fault, "-")+".webp")
+		file := filepath.Join("../../build/out", "board-"+name+".webp")
 		if err := os.WriteFile(file, b.pictureOfBoard(t, at, 1280), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if *faulty {
+		b.findFaults(t, f, serveBoard(t, "operations", prometheus))
+	}
+}
+
+// findFaults has one fault after another, and says how long it takes until the dashboard names it: less than three
+// minutes.
+func (b browser) findFaults(t *testing.T, f *fleet, url string) {
+	for _, fault := range faults {
+		before := b.red(t, url, fault.tile)
+		fault.meet(t, f)
+		began, words := time.Now(), ""
+		for words == "" && time.Since(began) < 3*time.Minute {
+			time.Sleep(3 * time.Second)
+			words = b.red(t, url, fault.tile)
+			if words == before || !strings.Contains(words, fault.text) {
+				words = ""
+			}
+		}
+		took := time.Since(began).Round(time.Second)
+		fault.end(t, f)
+		if words == "" {
+			t.Errorf("%s: not seen in %v; all that is red: %s", fault.name, took, b.red(t, url, ""))
+			continue
+		}
+		t.Logf("%s: seen after %v in %s: %s", fault.name, took, fault.tile, words)
+	}
+}
+
+// red returns what is red in a tile, or in all.
+func (b browser) red(t *testing.T, url, tile string) string {
+	t.Helper()
+	b.do(t, chromedp.Navigate(url+"/?rows=What+is+wrong+now"))
+	b.until(t, `document.body.dataset.drawn > 0`)
+	return eval[string](t, b, fmt.Sprintf(`[...document.querySelectorAll("section")].filter((panel) =>
+	  ["", panel.querySelector("h3").textContent].includes(%q)).flatMap((panel) =>
+	  [...panel.querySelectorAll(".red")].map((tile) => tile.textContent)).join("; ")`, tile))
 }

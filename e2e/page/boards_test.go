@@ -95,4 +95,3 @@ func (b browser) pictureOfBoard(t *testing.T, url string, width int64) (picture 
 	}))
 	return picture
 }
-
