@@ -26,7 +26,7 @@ type Record struct {
 // Record returns what is known of the request for the line of the access log, and sets m to what was measured of it.
 func (s *Serving) Record(m *measured.Request) Record {
 	pl := s.Of
-	*m = measured.Request{Cluster: pl.Scope, Endpoint: pl.Lease.Addr, Policy: pl.Config.Policy}
+	s.fill(m)
 	u, r := &pl.Prompt, &pl.Lease.Reservation
 	out := Record{Bytes: u.Work.Info.TextBytes, Session: pl.SessionID(), Tokens: u.Usage, Estimated: !u.Used}
 	if status := pl.Response.Status; status >= 200 && status < 300 {

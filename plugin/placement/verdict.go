@@ -23,8 +23,12 @@ func (s *Serving) End() {
 		pl.Response.Reached = served != ""
 		s.misrouted(served)
 	}
-	if pl.Phase == PhaseLeased {
+	switch {
+	case pl.Phase == PhaseLeased:
+		s.counted = true
 		s.judge(pl.Shared.Clock())
+	case s.Measures && pl.Response.Status >= 200 && pl.Response.Status < 300:
+		pl.Response.Judge()
 	}
 	pl.Enter(PhaseDone)
 }
@@ -34,6 +38,7 @@ func (s *Serving) judge(now time.Duration) {
 	pl := s.Of
 	outcome := lb.Outcome{}
 	s.learnUsage(now, &outcome)
+	s.learnRates()
 	verdict := pl.Judge.judged()
 	pl.Judge.learnCall(now, verdict)
 	pl.Judge.Result = resultOf(verdict)
