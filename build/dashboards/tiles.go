@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // Means of servers that others are compared with. Their quarter that is fastest is the measure: of two servers the
 // median is half the slow one.
 var (
@@ -16,6 +18,11 @@ func meanOf(total, number string) string {
 func decided(counter, where, by string) string {
 	return recent(counter, where, by, "2m") +
 		" / on () group_left () (" + recent("warmgate_decisions_total", "", "", "2m") + " > 0) > 0.01"
+}
+
+// lasting is what a gauge has been for ten minutes.
+func lasting(gauge, is string) string {
+	return fmt.Sprintf("min_over_time(%s[10m]) %s and %s offset 10m %s", gauge, is, gauge, is)
 }
 
 // toPeers is how many times as much something is at an endpoint as at the fastest of its cluster.
@@ -185,7 +192,7 @@ func wrongRequests() []panel {
 			page: "docs/troubleshooting.md#a-cache-is-lost",
 			queries: []query{
 				{happened("warmgate_prefix_losses_total", inCluster, "cluster"), "{{cluster}}: a server has lost its cache"},
-				{"max by (api, model) (warmgate_match_error_percent) > 10", "{{model}}: other than expected"},
+				{"max by (api, model) (" + lasting("warmgate_match_error_percent", "> 10") + ")", "{{model}}: other than expected"},
 			},
 		},
 		{

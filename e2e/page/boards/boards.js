@@ -121,12 +121,25 @@ async function draw(panel) {
 
 const board = await (await fetch("board.json")).json();
 document.querySelector("h1").textContent = board.title;
-const rows = (options.get("rows") || "").split(",").filter(Boolean);
-let row = "";
-const panels = board.panels.filter((panel) => {
-  row = panel.type === "row" ? panel.title : row;
-  return rows.length === 0 || rows.includes(row);
-});
+
+// chosen returns the panels of the rows that are asked for, all for none, one row below the other.
+function chosen(panels, rows) {
+  let [row, begins, height] = ["", 0, 0];
+  const list = [];
+  for (const panel of panels) {
+    if (panel.type === "row") {
+      [row, begins] = [panel.title, panel.gridPos.y - height];
+    }
+    if (rows.length === 0 || rows.includes(row)) {
+      const gridPos = { ...panel.gridPos, y: panel.gridPos.y - begins };
+      height = Math.max(height, gridPos.y + gridPos.h);
+      list.push({ ...panel, gridPos });
+    }
+  }
+  return list;
+}
+
+const panels = chosen(board.panels, (options.get("rows") || "").split(",").filter(Boolean));
 for (const panel of panels) {
   await draw(panel);
 }
