@@ -238,6 +238,10 @@ func TestDecisionIsReported(t *testing.T) {
 				`warmgate_inflight_requests\{cluster="llm",endpoint="` + regexp.QuoteMeta(host) + `"\} 0`,
 				`warmgate_config_valid\{\} 1`,
 				`warmgate_reserve_us_bucket\{le="50"\}`,
+				`warmgate_policy_info\{policy="global_least_request"\} 1`,
+				`warmgate_requests_total\{policy="global_least_request",cluster="llm",outcome="[a-z_]+"\} [1-9]`,
+				`warmgate_request_duration_ms_bucket\{policy="global_least_request",cluster="llm",outcome="\w+",le="350"\}`,
+				`warmgate_endpoint_requests_total\{cluster="llm",endpoint="` + regexp.QuoteMeta(host) + `",outcome="`,
 			} {
 				await(t, "the Prometheus page", regexp.MustCompile(`(?m)^`+line), page)
 			}

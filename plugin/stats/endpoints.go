@@ -11,8 +11,8 @@ const (
 	// maxEndpoints is how many have counters, of all that have ever been there: addresses change whenever a server is
 	// replaced. Each has four counters, and one for each outcome.
 	maxEndpoints = 1024
-	// maxActive is how many of a cluster are counted at a time. Where there are more, an endpoint that has had no request
-	// for idleBeats seconds makes room for another one.
+	// maxActive is how many of a cluster are counted at a time. Where there are more, one that has had no request for
+	// idleBeats seconds makes room for another.
 	maxActive = 64
 	idleBeats = 60
 )

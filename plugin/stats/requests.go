@@ -33,7 +33,7 @@ type combination struct{ cluster, policy, model, class string }
 type requests struct {
 	m            Metrics
 	models       *topnames.Names
-	clusters     map[string]bool // with endpoints
+	clusters     map[string]bool // that have served a request
 	combinations map[combination]*series
 	costs        *costs
 	endpoints    *endpoints
@@ -149,10 +149,11 @@ func asked(m *measured.Request) string {
 	return m.Asked
 }
 
-// clusterOf returns the label of the cluster of a request: its name if an endpoint was ever seen there.
+// clusterOf returns the label of the cluster of a request: its name if one was ever served there.
 func (r *requests) clusterOf(m *measured.Request) string {
 	known := m.Cluster == "" || r.clusters[m.Cluster]
-	if !known && m.Endpoint != "" && len(r.clusters) < maxClusters {
+	served := m.Endpoint != "" || m.Outcome == measured.OK
+	if !known && served && len(r.clusters) < maxClusters {
 		known, r.clusters[strings.Clone(m.Cluster)] = true, true
 	}
 	if !known {
