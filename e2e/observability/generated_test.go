@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -276,6 +277,9 @@ func TestOperatorHasTheSame(t *testing.T) {
 	}
 }
 
+// whole is an expression that matches all of a name, as Envoy's do.
+func whole(expr string) *regexp.Regexp { return regexp.MustCompile("^(?:" + expr + ")$") }
+
 // TestBuckets checks that the buckets of the rules are those of the shipped bootstrap, and Envoy's.
 func TestBuckets(t *testing.T) {
 	// Envoy's, by its documentation of histogram_bucket_settings.
@@ -285,7 +289,10 @@ func TestBuckets(t *testing.T) {
 	type bootstrap struct {
 		Stats struct {
 			Settings []struct {
-				Match   map[string]string
+				Match struct {
+					Suffix string
+					Regex  struct{ Regex string } `yaml:"safe_regex"`
+				}
 				Buckets []float64
 			} `yaml:"histogram_bucket_settings"`
 		} `yaml:"stats_config"`
@@ -294,7 +301,9 @@ func TestBuckets(t *testing.T) {
 	for _, g := range conventions {
 		var here []float64
 		for _, s := range shipped {
-			if strings.Contains(g.of, strings.Trim(s.Match["contains"]+s.Match["suffix"]+s.Match["exact"], ".")) {
+			// The first that matches, as in Envoy.
+			suffix, all := s.Match.Suffix, s.Match.Regex.Regex
+			if suffix != "" && strings.HasSuffix(g.of, suffix) || all != "" && whole(all).MatchString(g.of) {
 				here = s.Buckets
 				break
 			}
