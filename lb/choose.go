@@ -26,13 +26,23 @@ const Full = -1
 // costs are settled by the order of the home, or else evenly by the lower 32 bits of p.Random. loads[i] and matched[i],
 // the number of leading blocks that are cached, belong to p.Candidates[i]; matched is nil when nothing is cached
 // anywhere.
-func Choose(p *Plan, loads []Load, matched []int) int {
-	if i := p.home(loads); i != Full {
-		return i
+func Choose(p *Plan, loads []Load, matched []int) int { return Decide(p, loads, matched).Index }
+
+// Choice is what [Choose] returns, and what had nearly been chosen instead.
+type Choice struct {
+	Index int
+	Why
+}
+
+// Decide is [Choose] with the reason for it.
+func Decide(p *Plan, loads []Load, matched []int) Choice {
+	if i, next := p.home(loads); i != Full {
+		return Choice{i, Why{Rule: ByHome, RunnerUp: next}}
 	}
 	added, credit := p.Added(), p.credit(loads, matched)
 	var tied [64]int32 // the first of those with the lowest cost
-	ties, lowest := 0, 0.0
+	ties, lowest := 0, math.Inf(1)
+	other, next := Full, math.Inf(1) // the first of those with the second lowest cost, and that
 	for i, l := range loads[:len(p.Candidates)] {
 		c := &p.Candidates[i]
 		if c.IsFull(l) {
@@ -46,9 +56,15 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 			cost = math.Inf(1)
 		}
 		switch {
-		case ties == 0 || cost < lowest:
+		case cost < lowest:
+			if lowest < math.Inf(1) {
+				other, next = int(tied[0]), lowest
+			}
 			ties, lowest = 0, cost
 		case cost != lowest:
+			if cost < next {
+				other, next = i, cost
+			}
 			continue
 		}
 		if ties < len(tied) {
@@ -56,37 +72,52 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 		}
 		ties++
 	}
-	if ties == 0 {
-		return Full
+	switch {
+	case ties == 0:
+		return Choice{Full, Why{Rule: ByCaps, RunnerUp: Full}}
+	case ties == 1:
+		return Choice{int(tied[0]), Why{ByCost, other, excess(next, lowest)}}
 	}
+	i, rule := p.settle(loads, ties, tied[:min(ties, len(tied))], func(i int) bool {
+		return p.total(i, loads, matched, added, credit) == lowest
+	})
+	if other = int(tied[0]); other == i {
+		other = int(tied[1])
+	}
+	return Choice{i, Why{Rule: rule, RunnerUp: other}}
+}
+
+// settle chooses among so many candidates with equal costs: the first of these are tied, others are known by their cost.
+func (p *Plan) settle(loads []Load, ties int, tied []int32, isTied func(i int) bool) (int, Rule) {
 	for _, i := range p.Home.Order {
-		if !p.Candidates[i].IsFull(loads[i]) && p.total(int(i), loads, matched, added, credit) == lowest {
-			return int(i)
+		if !p.Candidates[i].IsFull(loads[i]) && isTied(int(i)) {
+			return int(i), ByHome
 		}
 	}
 	skip := int(uint32(p.Random) % uint32(ties))
 	if skip < len(tied) {
-		return int(tied[skip])
+		return int(tied[skip]), ByTie
 	}
 	skip -= len(tied)
 	for i := int(tied[len(tied)-1]) + 1; i < len(p.Candidates); i++ {
-		if p.Candidates[i].IsFull(loads[i]) || p.total(i, loads, matched, added, credit) != lowest {
+		if p.Candidates[i].IsFull(loads[i]) || !isTied(i) {
 			continue
 		}
 		if skip == 0 {
-			return i
+			return i, ByTie
 		}
 		skip--
 	}
-	return Full
+	return Full, ByTie
 }
 
-// home returns the candidate at which the request is placed by its home, [Full] if it has none, or if all candidates
-// below their bounds are full.
-func (p *Plan) home(loads []Load) int {
+// home returns the candidate at which the request is placed by its home, and the one that would be next, [Full] if it
+// has none, or if all candidates below their bounds are full.
+func (p *Plan) home(loads []Load) (first, next int) {
 	if p.Home.LoadFactor <= 0 {
-		return Full
+		return Full, Full
 	}
+	first = Full
 	total, weights := p.Added(), 0.0
 	for _, i := range p.Home.Order {
 		total += loads[i].In(p.Unit)
@@ -97,11 +128,15 @@ func (p *Plan) home(loads []Load) int {
 	for _, i := range p.Home.Order {
 		c, l := &p.Candidates[i], loads[i]
 		within := unbound || l.In(p.Unit) < limit*c.Weight || float64(l.Requests) < float64(p.Home.Free)*c.Weight
-		if within && !c.IsFull(l) {
-			return int(i)
+		switch {
+		case !within || c.IsFull(l):
+		case first == Full:
+			first = int(i)
+		default:
+			return first, int(i)
 		}
 	}
-	return Full
+	return first, Full
 }
 
 // Preferred returns the index of the candidate at which the request costs least whether or not it is full; of equal

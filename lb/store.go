@@ -35,6 +35,7 @@ type Grant struct {
 	Index  int  // of the chosen candidate in the plan
 	Load   Load // of that endpoint over all owners, this request included
 	Cached int  // number of leading prefix blocks that the endpoint was recorded to have
+	Why    Why  // it was chosen, as far as the store tells
 
 	// Left is what is left of the candidate's budget after the step, of a plan with budgets. Beside [ErrOverBudget] it
 	// is that of the candidate which is likely to take the request first, with its Index. A remote store may not know

@@ -42,30 +42,12 @@ func AppendTerms(dst []Terms, p *Plan, loads []Load, matched []int) []Terms {
 	return dst
 }
 
-// Rule is what has decided between the candidates of a plan.
-type Rule uint8
-
-// The rules.
-const (
-	ByCost   Rule = iota // the lowest cost
-	ByTie                // a random draw among equal costs
-	ByHome               // the home of the session: by its bound, or among equal costs
-	ByBudget             // the rule of package budget
-	ByStore              // none of these: the store has decided by other loads than these
-	ByCaps               // none is chosen, because all are full
-)
-
-// String returns the rule's name, as decisions are shown.
-func (r Rule) String() string {
-	return [...]string{"cost", "tie", "home", "budget", "store", "caps"}[r]
-}
-
 // RuleOf returns what has decided for the chosen candidate, [Full] for none, with loads and matches as for [Choose].
 func RuleOf(p *Plan, loads []Load, matched []int, chosen int) Rule {
 	if p.HasBudget() {
 		return ByBudget
 	}
-	home := p.home(loads)
+	home, _ := p.home(loads)
 	if home != Full && home == chosen {
 		return ByHome
 	}

@@ -28,6 +28,7 @@ type pluginContext struct {
 
 // OnPluginStart reads the configuration. A failure makes the gateway keep the previous one.
 func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
+	declareFields()
 	started := p.plugin.OnStart(func() (string, []byte) {
 		raw, _ := proxywasm.GetPluginConfiguration() // nil: refused, as one that is empty
 		return property("plugin_name"), raw

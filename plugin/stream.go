@@ -2,7 +2,6 @@ package main
 
 import (
 	"strings"
-	"unsafe"
 
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 )
@@ -127,9 +126,7 @@ func (stream) SetResponseHeader(name, value string) {
 const noteProperty = "warmgate"
 
 // SetNote implements host.GatewayStream. The gateway copies the text, and does not change it.
-func (stream) SetNote(text string) {
-	_ = proxywasm.SetProperty([]string{noteProperty}, unsafe.Slice(unsafe.StringData(text), len(text)))
-}
+func (stream) SetNote(text []byte) { _ = proxywasm.SetProperty([]string{noteProperty}, text) }
 
 // Note implements host.GatewayStream.
 func (stream) Note() string { return string(propertyBytes(noteProperty)) }

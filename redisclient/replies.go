@@ -92,7 +92,26 @@ func unpackGrant(b []byte, r *reservation) (reply reservationReply, ok bool) {
 	if r.limits != nil {
 		reply.grant.Left = unpackLeft(&in)
 	}
-	return reply, in.OK() && in.Len() == 0
+	ok = in.OK() && in.Len() == 0
+	if r.limits == nil && in.OK() && in.Len() == whySize { // else the lease was there already
+		reply.grant.Why, ok = unpackWhy(&in, len(r.Candidates))
+	}
+	return reply, ok
+}
+
+// whySize is the size in bytes of why a candidate was chosen: see lua/reserve.lua.
+const whySize = 11
+
+// unpackWhy reads why one of so many candidates was chosen. It returns false if no choice can be for that.
+func unpackWhy(in *wire.Reader[[]byte], candidates int) (lb.Why, bool) {
+	const none = 65535
+	w := lb.Why{Rule: lb.Rule(in.Byte()), RunnerUp: int(in.Uint16()), LostBy: in.Float64()}
+	if w.RunnerUp == none {
+		w.RunnerUp = lb.Full
+	}
+	ok := (w.Rule == lb.ByCost || w.Rule == lb.ByTie || w.Rule == lb.ByHome) && w.RunnerUp < candidates && w.LostBy >= 0
+	w.LostBy = min(w.LostBy, lb.MaxLostBy)
+	return w, ok
 }
 
 // parseQueueReply reads the answer to a reservation that waits, or that may not.

@@ -329,7 +329,8 @@ func (d *differential) reserve(f *testScope) {
 	p := d.plan(f)
 	loads, matched := f.inputs(&p)
 	d.total.plans++
-	want, wantErr := lb.Grant{Index: lb.Choose(&p, loads, matched)}, error(nil)
+	choice := lb.Decide(&p, loads, matched)
+	want, wantErr := lb.Grant{Index: choice.Index, Why: choice.Why}, error(nil)
 	d.next++
 	g := grant{owner: d.owners[d.rng.IntN(len(d.owners))], id: d.next}
 	if want.Index == lb.Full {
@@ -352,6 +353,13 @@ func (d *differential) reserve(f *testScope) {
 	g.owner.Reserve(d.now, g.id, &p, func(got lb.Grant, err error) {
 		if err == nil {
 			f.held = append(f.held, g)
+			if next := want.Why.RunnerUp; got.Why.RunnerUp != next && next != lb.Full && got.Why.RunnerUp != lb.Full {
+				// of several that cost the same, it may be another one
+				terms := lb.AppendTerms(nil, &p, loads, matched)
+				if terms[got.Why.RunnerUp].Total == terms[next].Total && !terms[got.Why.RunnerUp].Full {
+					got.Why.RunnerUp = next
+				}
+			}
 		}
 		if got != want || !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
 			d.rt.Fatalf("reserve.lua returns %+v %v, lb.Choose %+v %v\nloads %v\nmatched %v\nplan %+v",

@@ -95,7 +95,8 @@ var mayImport = map[string][]string{
 	"internal/enginesim": {xxhash},
 	"internal/explain": {
 		"internal/simulate", "internal/state", "lb", "lb/memstore", "lb/prompt", "plugin/config", "plugin/core",
-		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/stats", "plugin/stores", "plugin/vm",
+		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/measured", "plugin/stats", "plugin/stores",
+		"plugin/vm",
 		"redisclient",
 	},
 	"internal/fieldtest":     nil,
@@ -141,7 +142,7 @@ var mayImport = map[string][]string{
 	"metrics":              {"internal/wire"},
 	"plugin": {
 		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/host",
-		"plugin/process", "plugin/stats", "plugin/vm", "redisclient",
+		"plugin/measured", "plugin/process", "plugin/stats", "plugin/vm", "redisclient",
 	},
 	"plugin/admission": {
 		"internal/wire", "lb", "lb/budget", "lb/policy", "plugin/apicall", "plugin/config", "plugin/endpoints",
@@ -160,7 +161,7 @@ var mayImport = map[string][]string{
 	"plugin/config/configtest": nil,
 	"plugin/core": {
 		"internal/state", "lb", "plugin/apicall", "plugin/config", "plugin/forward", "plugin/host",
-		"plugin/inspect", "plugin/placement",
+		"plugin/inspect", "plugin/measured", "plugin/placement",
 		"plugin/regions", "plugin/request", "plugin/views", "plugin/vm",
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
@@ -181,7 +182,7 @@ var mayImport = map[string][]string{
 		"plugin/views",
 	},
 	"plugin/host": {
-		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/stats", "redisclient",
+		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/measured", "plugin/stats", "redisclient",
 	},
 	"plugin/inspect": {
 		"internal/order", "internal/state", "internal/wire", "lb", "lb/engines", "lb/region", "metrics",

@@ -180,6 +180,36 @@ func TestShippedTags(t *testing.T) {
 	check("relabel-values.yaml", slices.Collect(maps.Keys(targets)))
 }
 
+// istioLabels are those of Istio's own statistics.
+var istioLabels = strings.Fields(`reporter source_workload source_workload_namespace source_principal source_app
+	source_version source_cluster source_canonical_service source_canonical_revision destination_workload
+	destination_workload_namespace destination_principal destination_app destination_version destination_cluster
+	destination_service destination_service_name destination_service_namespace destination_canonical_service
+	destination_canonical_revision request_protocol response_code response_flags grpc_response_status
+	connection_security_policy`)
+
+// TestRulesFindNothingElse looks for labels that end like another one: its rule, which is not bound to the beginning of
+// a name, would find them, too. Those that end like one of Istio's are documented.
+func TestRulesFindNothingElse(t *testing.T) {
+	var also []string
+	for _, label := range writtenLabels(t) {
+		for _, other := range append(writtenLabels(t), istioLabels...) {
+			switch {
+			case other == label || !strings.HasSuffix(other, label):
+			case slices.Contains(istioLabels, other):
+				also = append(also, label)
+			default:
+				t.Errorf("the rule for %s finds the end of %s", label, other)
+			}
+		}
+	}
+	slices.Sort(also)
+	if got := strings.Join(slices.Compact(also), " "); got != "cluster policy revision version" {
+		t.Errorf("rules that find the ends of Istio's labels: %s", got)
+	}
+	says(t, "docs/metrics.md", "those for `policy`, `cluster`, `version` and `revision` also find")
+}
+
 // TestShippedBuckets compares the buckets of histograms in shipped files with each other, and with those in the docs.
 func TestShippedBuckets(t *testing.T) {
 	settings := regexp.MustCompile(`(?s)histogram_bucket_settings:\n(?: *- match: .*?\n *buckets: \[[\d\s,]+\]\n)+`)

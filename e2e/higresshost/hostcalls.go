@@ -69,6 +69,12 @@ var generalCalls = []hostCall{
 		_, s := v.context()
 		return v.setProperty(s, propertyPath(a.str(v, 0)), a.str(v, 2))
 	}},
+	{name: "call_foreign_function", sig: "iiiiii", fn: func(v *vm, a args) status {
+		if v.gw.opts.Profile.higress() || a.str(v, 0) != "declare_property" {
+			return statusNotFound
+		}
+		return statusOK
+	}},
 	{name: "set_effective_context", sig: "i", fn: func(v *vm, a args) status {
 		id := a.u32(0)
 		if id != 0 && v.streams[id] == nil && v.roots[id] == nil {
@@ -104,7 +110,6 @@ var otherCalls = []hostCall{
 	{name: "get_current_time_nanoseconds", sig: "i", fn: unimplemented},
 	{name: "get_log_level", sig: "i", fn: unimplemented},
 	{name: "get_status", sig: "iii", fn: unimplemented},
-	{name: "call_foreign_function", sig: "iiiiii", fn: unimplemented},
 	{name: "inject_encoded_data_to_filter_chain", sig: "iii", higress: true, fn: unimplemented},
 	{name: "grpc_call", sig: "iiiiiiiiiiii", fn: unimplemented},
 	{name: "grpc_stream", sig: "iiiiiiiii", fn: unimplemented},

@@ -109,6 +109,12 @@ func (v *vm) setProperty(s *Stream, path, value string) status {
 		return statusNotFound
 	}
 	if v.gw.opts.Profile.higress() {
+		if tag, ok := strings.CutPrefix(path, "trace_span_tag."); ok {
+			if s.Callbacks.Log == 0 && s.Callbacks.Done == 0 { // the span is finished before
+				s.Span[tag] = value
+			}
+			return statusOK
+		}
 		switch path {
 		case "clear_route_cache":
 			s.clearRoute = value != "off"

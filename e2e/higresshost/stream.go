@@ -11,6 +11,8 @@ type Stream struct {
 	*fakehost.Stream
 	// FilterState holds what the plugin stored by set_property.
 	FilterState map[string]string
+	// Span holds the attributes that the plugin gave to the request's span.
+	Span map[string]string
 	// Properties override what get_property answers on this stream, by path with dots.
 	Properties map[string]string
 	// Callbacks counts log, done and delete as they were called on the plugin.
@@ -33,6 +35,7 @@ func (w *Worker) NewStream() *Stream {
 		Stream: g.host.NewStream(), gw: g, worker: w, route: g.opts.Route, clearRoute: true,
 		requestID:   fmt.Sprintf("00000000-0000-4000-8000-%012d", g.requestID),
 		FilterState: map[string]string{}, Properties: map[string]string{},
+		Span: map[string]string{},
 	}
 	s.OnBegin = s.enter
 	s.OnRoute = func() int {

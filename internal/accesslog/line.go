@@ -22,7 +22,7 @@ type Request struct {
 	Class    string
 	Model    string
 	Wait     time.Duration // in the queue
-	TTFT     time.Duration // from when it was sent on to the first output of a stream
+	Prefill  time.Duration // from when it was sent on to the first output of a stream
 
 	Prompt, Cached, Output int  // tokens
 	Estimated              bool // these are not from an answer
@@ -57,6 +57,7 @@ func (r *Request) readNote(note string) (err error) {
 		}
 		*to = v
 	}
+	ttft := time.Duration(0)
 	for _, field := range strings.Fields(note) {
 		name, text, _ := strings.Cut(field, "=")
 		switch name {
@@ -72,7 +73,9 @@ func (r *Request) readNote(note string) (err error) {
 		case "wait":
 			period(&r.Wait, text)
 		case "ttft":
-			period(&r.TTFT, text)
+			period(&ttft, text)
+		case "prefill":
+			period(&r.Prefill, text)
 		case "prompt_tokens":
 			number(&r.Prompt, text)
 		case "cached_tokens":
@@ -93,10 +96,17 @@ func (r *Request) readNote(note string) (err error) {
 			}
 		}
 	}
-	if r.Reason == "" {
-		return errors.Join(err, errors.New("no reason"))
+	if r.Prefill == 0 { // lines of 0.x before there was prefill
+		r.Prefill = ttft
 	}
-	return err
+	return errors.Join(err, r.lacksReason())
+}
+
+func (r *Request) lacksReason() error {
+	if r.Reason == "" {
+		return errors.New("no reason")
+	}
+	return nil
 }
 
 // readTimes reads the gateway's own fields.

@@ -49,7 +49,8 @@ func Parse(from io.Reader) (*Log, error) {
 		if out.FirstBad != nil {
 			return nil, fmt.Errorf("access log, %w", out.FirstBad)
 		}
-		return nil, errors.New("access log: no line has what %FILTER_STATE(wasm.warmgate:PLAIN)% prints")
+		return nil, errors.New("access log: no line has what %FILTER_STATE(wasm.warmgate:PLAIN)% or %FILTER_STATE(wasm.warmgate_fields:TYPED)% " +
+			"prints")
 	}
 	slices.SortStableFunc(out.Requests, func(a, b Request) int { return a.Start.Compare(b.Start) })
 	return out, nil
@@ -68,23 +69,27 @@ func parseLine(line []byte) (r Request, found bool, err error) {
 		err = r.readTimes(string(m[1]), string(m[3]), string(m[2]))
 		return r, true, errors.Join(err, r.readNote(string(m[4])))
 	}
-	if !bytes.Contains(line, []byte(`"warmgate"`)) {
+	if !bytes.Contains(line, []byte(`"warmgate`)) {
 		return r, false, nil
 	}
-	var fields struct {
+	var of struct {
 		Start    scalar `json:"start_time"`
 		Duration scalar `json:"duration"`
 		Status   scalar `json:"response_code"`
 		Note     scalar `json:"warmgate"`
+		Fields   fields `json:"warmgate_fields"`
 	}
-	if err := json.Unmarshal(line, &fields); err != nil {
+	if err := json.Unmarshal(line, &of); err != nil {
 		return r, true, err
 	}
-	if ofNoRequest(string(fields.Note)) {
+	if of.Fields == nil && ofNoRequest(string(of.Note)) {
 		return r, false, nil
 	}
-	err = r.readTimes(string(fields.Start), string(fields.Duration), string(fields.Status))
-	return r, true, errors.Join(err, r.readNote(string(fields.Note)))
+	err = r.readTimes(string(of.Start), string(of.Duration), string(of.Status))
+	if of.Fields != nil { // the line may be the decision alone
+		return r, true, errors.Join(err, r.readFields(of.Fields))
+	}
+	return r, true, errors.Join(err, r.readNote(string(of.Note)))
 }
 
 // ofNoRequest reports whether the plugin has said nothing, or has answered a call of its own API.

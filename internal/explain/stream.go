@@ -2,6 +2,7 @@ package explain
 
 import (
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/measured"
 )
 
 // stream is a request in the gateway. It implements [host.GatewayStream].
@@ -37,7 +38,9 @@ func (s *stream) SetResponseHeader(string, string) {}
 func (s *stream) RemoveResponseHeader(string)      {}
 func (s *stream) ResponseBody(int, int) []byte     { return nil }
 func (s *stream) Details() string                  { return "" }
-func (s *stream) SetNote(string)                   {}
+func (s *stream) SetNote([]byte)                   {}
+func (s *stream) SetFields([]measured.Field)       {}
+func (s *stream) LogFields([]measured.Field)       {}
 func (s *stream) Note() string                     { return "" }
 func (s *stream) Resume()                          {}
 func (s *stream) Reply(int, [][2]string, string)   {}

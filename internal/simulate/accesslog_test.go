@@ -48,7 +48,7 @@ func (l *logging) Send(now time.Duration, number int) *Request {
 
 func (l *logging) Ended(now time.Duration, number int, r *Request, served bool) {
 	line := &l.Lines[l.of[r]]
-	line.Duration, line.TTFT, line.Wait = now-r.sent, r.first-r.placed, r.placed-r.sent
+	line.Duration, line.Prefill, line.Wait = now-r.sent, r.first-r.placed, r.placed-r.sent
 	line.Host, line.Cached, line.Prompt = strconv.Itoa(int(r.server)), r.call.Cached(), r.call.PromptTokens()
 	l.Load.Ended(now, number, r, served)
 }

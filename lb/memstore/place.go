@@ -43,14 +43,15 @@ func (pl *placer) place(now time.Duration, d *draft, r *reservation) (err error)
 	if p.Wait.Waits() && (d.queue != nil && d.queue.Waiting() > 0 || pl.wanted(r, matched) >= 0) {
 		return pl.enqueue(now, d, r, matched)
 	}
-	i := lb.Choose(p, pl.loads, matched)
+	choice := lb.Decide(p, pl.loads, matched)
+	i := choice.Index
 	if i == lb.Full {
 		if p.Wait.Waits() {
 			return pl.enqueue(now, d, r, matched)
 		}
 		return lb.ErrFull
 	}
-	r.grant = lb.Grant{Index: i}
+	r.grant = lb.Grant{Index: i, Why: choice.Why}
 	if matched != nil {
 		r.grant.Cached = matched[i]
 	}

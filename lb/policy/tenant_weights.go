@@ -102,7 +102,8 @@ var weightKeys = []setting.Key{
 // weightKey describes the weight of a kind of tokens.
 func weightKey(name, unwritten string, title, meaning setting.Words, field func(*TenantWeights) *float64) setting.Key {
 	return setting.Key{
-		Name: name, Type: setting.Number, Min: 0, Max: maxTokenWeight, Default: unwritten, Title: title, Meaning: meaning,
+		Name: name, Type: setting.Number, Min: 0, Max: maxTokenWeight, Default: unwritten,
+		Title: title, Meaning: meaning,
 		Field: func(s any) any { return field(&s.(*BudgetConfig).Weights) },
 	}
 }

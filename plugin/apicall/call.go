@@ -264,7 +264,7 @@ func (c *Call) count(result string) {
 		result = c.kind.Name + "_" + result
 	}
 	c.env.Stats.CountIf(statname.With(stats.APICalls, "result", result), 1)
-	c.in.Stream.SetNote("api=" + result)
+	c.in.Stream.SetNote([]byte("api=" + result))
 }
 
 // Failed implements host.Answer.

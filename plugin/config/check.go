@@ -40,7 +40,7 @@ func (pt *part) check() {
 	pt.checkRegions()
 	pt.checkAPIs()
 	pt.checkPolicy()
-	pt.checkPrices()
+	checkPrices(pt)
 	pt.checkTokenCap()
 	pt.settleMetricsID(pt.host)
 	if pt.Health.MaxEjectionTime < pt.Health.EjectionTime {

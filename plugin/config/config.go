@@ -61,8 +61,8 @@ type Config struct {
 	Session   []SessionSource    // where the key of a request's session is, the first that it has
 	Regions   Regions            // to whose gateways requests may be forwarded
 	API       API                // where requests are admitted that their senders send themselves
+	Telemetry Telemetry          // what is told of requests
 	Inspect   Inspect            // where the gateway shows what it knows
-	Telemetry Telemetry          // what is measured of requests
 	Prefix    policy.CacheConfig // for policies that read prompts
 	Engines   Engines            // for policies that use metrics of engines
 	Models    Models             // how it is read which models endpoints have

@@ -2,12 +2,6 @@ package config
 
 import "github.com/warmgate/warmgate/lb/setting"
 
-// Telemetry is what is measured of requests, for statistics and the access log.
-type Telemetry struct {
-	Enabled     bool // else statistics have no requests
-	ReadAnswers bool // of all answers, for their tokens; else only where a policy needs them
-}
-
 // telemetryKeys are the keys of what is measured of requests.
 var telemetryKeys = []key{
 	{Key: setting.Key{
@@ -32,6 +26,27 @@ var telemetryKeys = []key{
 		),
 		Field: func(s any) any { return &s.(*Config).Telemetry.ReadAnswers },
 	}},
+	{Key: setting.Key{
+		Name: "lb_config.telemetry.log", Type: setting.Choice, Default: `"line"`, Choices: logNames,
+		Title: setting.Doc("Access log", "访问日志"),
+		Meaning: setting.Doc(
+			"What of a request is put beside the decision for the gateway's [access log](metrics.md#access-log) when it "+
+				"is over: `line`: the rest of the line; `fields`: members of an object; `both`; `decision`: nothing",
+			"请求结束时，除决策之外还为网关的[访问日志](metrics_ZH.md#访问日志)提供请求的哪些信息：`line`：该行的其余部分；"+
+				"`fields`：对象的各个成员；`both`：两者都提供；`decision`：不提供",
+		),
+		Field: func(s any) any { return &s.(*Config).Telemetry.Log },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.telemetry.spans", Type: setting.Boolean, Default: "false",
+		Title: setting.Doc("Spans", "Span 属性"),
+		Meaning: setting.Doc(
+			"Show the gateway's tracer what is known of a request, for attributes of its span: "+
+				"see [tracing](tracing.md)",
+			"将请求的已知信息提供给网关的链路追踪，作为其 span 的属性：见[链路追踪](tracing_ZH.md)",
+		),
+		Field: func(s any) any { return &s.(*Config).Telemetry.Spans },
+	}},
 }
 
 // telemetrySection describes the section of these keys.
@@ -40,8 +55,8 @@ func telemetrySection() setting.Section {
 		Name:  "lb_config.telemetry",
 		Title: setting.Doc("Telemetry", "遥测"),
 		Meaning: setting.Doc(
-			"What is measured of requests, for statistics and the access log",
-			"为统计和访问日志测量请求的哪些内容",
+			"What is measured of requests, for statistics, the access log and spans",
+			"测量请求的哪些内容，用于统计、访问日志与 span",
 		),
 	}
 }

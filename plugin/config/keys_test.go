@@ -161,12 +161,16 @@ var keyCases = map[string]keyCase{
 	"lb_config.bytes_per_token": {
 		`3.6`, func(c *Config) { c.BytesPerToken = 3.6 }, []string{`0`, `-4`, `101`, `1e400`},
 	},
-	"lb_config.debug_headers": {`true`, func(c *Config) { c.DebugHeaders = true }, []string{`"true"`}},
+	"lb_config.telemetry.spans": {`true`, func(c *Config) { c.Telemetry.Spans = true }, []string{`1`, `"on"`}},
+	"lb_config.debug_headers":   {`true`, func(c *Config) { c.DebugHeaders = true }, []string{`"true"`}},
 	"lb_config.telemetry.enabled": {
 		`false`, func(c *Config) { c.Telemetry.Enabled = false }, []string{`"false"`, `0`},
 	},
 	"lb_config.telemetry.read_answers": {
 		`false`, func(c *Config) { c.Telemetry.ReadAnswers = false }, []string{`"false"`, `1`},
+	},
+	"lb_config.telemetry.log": {
+		`"both"`, func(c *Config) { c.Telemetry.Log = LogBoth }, []string{`true`, `"off"`, `["line"]`},
 	},
 	"lb_config.shadow":              {`true`, func(c *Config) { c.Shadow = true }, []string{`0`}},
 	"lb_config.enableDetailLog":     {`true`, func(c *Config) { c.DetailLog = true }, []string{`[true]`}},

@@ -8,19 +8,6 @@ import (
 	"github.com/warmgate/warmgate/lb/price"
 )
 
-// Prices is what tokens cost. Its zero value: costs are not counted.
-type Prices struct {
-	Currency string // as in ISO 4217, "" without prices
-	Table    price.Table
-	Header   string // that names tenants; "": see [Config.TenantHeader]
-}
-
-// Enabled reports whether costs are counted.
-func (p *Prices) Enabled() bool { return p.Currency != "" }
-
-// ByModel reports whether models differ in what they cost: then bodies are read for the model.
-func (p *Prices) ByModel() bool { return p.Table.Len() > 0 && !p.Table.IsUniform() }
-
 // TenantHeader returns the header that names the tenant of a request in statistics and in the access log, "" if none
 // does: that of prices, or else that of budgets, of the queue, or of prompts.
 func (c *Config) TenantHeader() string {
@@ -131,7 +118,8 @@ func (p *parser) rates(at string, v value) (r price.Rates) {
 		r.Reasoning = r.Output
 	}
 	if r.Cached > r.Input && seen["input"] {
-		p.warn(at+".cached", "is more than input: a prompt that is found in a cache would cost more than one that is not")
+		p.warn(at+".cached",
+			"is more than input: a prompt that is found in a cache would cost more than one that is not")
 	}
 	return r
 }
@@ -147,7 +135,7 @@ func (p *parser) price(into *int64, at string, v value) {
 }
 
 // checkPrices compares what tokens cost with what depends on it.
-func (pt *part) checkPrices() {
+func checkPrices(pt *part) {
 	priced := pt.Prices.Table.Len() > 0 || pt.invalid[keyPrices]
 	switch {
 	case !priced:

@@ -74,7 +74,8 @@ func TestMistakesInPrices(t *testing.T) {
 		{priced("token_budget", "", tenants), `lb_config.tenants.weigh_by: got "prices" without prices.models, want these, or tenants.weights in place of it`},
 		{priced("token_budget", `"currency":"USD","models":{`+model+`,"b*":{"input":0,"output":1}}`, tenants), `lb_config.tenants.weigh_by: got "prices", and input of "b*" costs nothing, want a price above 0`},
 	} {
-		if _, err := Parse([]byte(c.text), Higress); err == nil || !strings.Contains(err.Error(), "1 problem\n  "+c.want) {
+		_, err := Parse([]byte(c.text), Higress)
+		if err == nil || !strings.Contains(err.Error(), "1 problem\n  "+c.want) {
 			t.Errorf("%s:\n%v\nwant %s", c.text, err, c.want)
 		}
 	}
@@ -93,7 +94,8 @@ func TestWarningsOfPrices(t *testing.T) {
 			`"tenants":{"tenant_header":"x","max_tokens_per_minute":9,"weigh_by":"prices","weights":{"output":4}}`), `lb_config.tenants.weights.output has no effect with tenants.weigh_by "prices"`},
 	} {
 		set, err := Parse([]byte(c.text), Higress)
-		if err != nil || !slices.ContainsFunc(set.Warnings(), func(w string) bool { return strings.HasPrefix(w, c.want) }) {
+		begins := func(w string) bool { return strings.HasPrefix(w, c.want) }
+		if err != nil || !slices.ContainsFunc(set.Warnings(), begins) {
 			t.Errorf("%s: %v, warnings %q, want %s", c.text, err, set.Warnings(), c.want)
 		}
 	}
@@ -164,7 +166,8 @@ func TestPricesInsideAChoice(t *testing.T) {
 		t.Errorf("inside: %+v", in.Prices)
 	}
 	_, err := Parse([]byte(around(prices)), Higress)
-	if err == nil || !strings.Contains(err.Error(), "endpoint.lb_config.prices.models: is taken from the configuration around") {
+	const want = "endpoint.lb_config.prices.models: is taken from the configuration around"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 }

@@ -120,12 +120,6 @@ func drawMember(rt *rapid.T, k *key, name string) drawn {
 		return drawn{k, `[{"name":"eu","cluster":"peer-1","rtt":` + whole(0, 1000) + `},{"name":"ap","cluster":"peer-2"}]`, nil}
 	case keyAllowed:
 		return drawn{k, rapid.SampledFrom([]string{`[]`, `["eu"]`, `["ap","eu"]`}).Draw(rt, k.Name), nil}
-	case keyPrices:
-		return drawn{k, `{"m-*":{"input":` + whole(0, 1000) + `.25,"output":"` + whole(0, 1000) + `"}}`, nil}
-	case keyCurrency:
-		return drawn{k, `"EUR"`, "EUR"}
-	case keyWeighBy:
-		return drawn{k, `"weights"`, "weights"} // prices may be left out
 	case keyDefaultClass:
 		return drawn{k, `"default"`, "default"}
 	case keyService:
@@ -155,6 +149,18 @@ func drawMember(rt *rapid.T, k *key, name string) drawn {
 	return drawStrict(rt, k)
 }
 
+// drawPriced draws a value of a key that has to do with prices.
+func drawPriced(rt *rapid.T, k *key) drawn {
+	switch k.Name {
+	case keyCurrency:
+		return drawn{k, `"EUR"`, "EUR"}
+	case keyWeighBy:
+		return drawn{k, `"weights"`, "weights"} // prices may be left out
+	}
+	n := rapid.IntRange(0, 1000).Draw(rt, k.Name)
+	return drawn{k, fmt.Sprintf(`{"m-*":{"input":%d.25,"output":"%d"}}`, n, n), nil}
+}
+
 // drawLoose draws a value of a key of Higress's that means what it looks like.
 func drawLoose(rt *rapid.T, k *key) drawn {
 	switch k.Type {
@@ -176,6 +182,9 @@ func drawLoose(rt *rapid.T, k *key) drawn {
 }
 
 func drawStrict(rt *rapid.T, k *key) drawn {
+	if k.Name == keyPrices || k.Name == keyCurrency || k.Name == keyWeighBy {
+		return drawPriced(rt, k)
+	}
 	switch k.Type {
 	case setting.Boolean:
 		b := rapid.Bool().Draw(rt, k.Name)

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/price"
 )
 
 // API is where the admission API is answered. The zero value: there is none.
@@ -114,6 +115,19 @@ func (o *Order) UnmarshalText(name []byte) error {
 	*o = Order(i)
 	return nil
 }
+
+// Prices is what tokens cost. Its zero value: costs are not counted.
+type Prices struct {
+	Currency string // as in ISO 4217, "" without prices
+	Table    price.Table
+	Header   string // that names tenants; "": see [Config.TenantHeader]
+}
+
+// Enabled reports whether costs are counted.
+func (p *Prices) Enabled() bool { return p.Currency != "" }
+
+// ByModel reports whether models differ in what they cost: then bodies are read for the model.
+func (p *Prices) ByModel() bool { return p.Table.Len() > 0 && !p.Table.IsUniform() }
 
 // StoreKind is where work in flight is counted.
 type StoreKind uint8

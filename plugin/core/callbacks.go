@@ -83,6 +83,9 @@ func (s *Stream) OnResponseHeaders(end bool) {
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
 		s.plugin.VM.Callback(s.Context, "response headers", func() { pl.answerBegins(end) }, nil)
+		if end {
+			pl.tell(true)
+		}
 	}
 }
 
@@ -97,17 +100,19 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 }
 
 func (pl *choice) takeAnswer(size int, end bool) {
-	if !pl.Response.Passed(size, end) && !pl.serving.ReadsBegin() {
+	if pl.Response.Passed(size, end) || pl.serving.ReadsBegin() {
+		pl.plugin.VM.Callback(pl.Context, "response body", func() { pl.serving.AnswerGoesOn(size, end) }, nil)
+	} else {
 		pl.Response.Unread = true
-		return
 	}
-	pl.plugin.VM.Callback(pl.Context, "response body", func() { pl.serving.AnswerGoesOn(size, end) }, nil)
+	pl.tell(end)
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
 func (s *Stream) OnResponseTrailers() {
 	for pl := s.first; pl != nil; pl = pl.inside {
 		pl.Response.Complete = true
+		pl.tell(true)
 	}
 }
 

@@ -32,7 +32,8 @@ type choice struct {
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
 	seen   seen    // what has come of the request, for the one inside a cluster
-	note   string  // the decision, for the access log
+	note   string  // the decision, as the line of the access log has it
+	told   told    // to its span
 }
 
 // newChoice returns a choice for the request by a configuration, nil if that is not known yet, inside of another one
@@ -120,7 +121,7 @@ func (pl *choice) send() host.Action {
 	pl.decided(pl.serving.ReasonSent())
 	pl.serving.Sent()
 	if pl.Config.DetailLog {
-		log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.describe())
+		log(host.Info, "cluster="+pl.Cluster.Name+" "+string(pl.appendTo(nil)))
 	}
 	return pl.chooseInside()
 }
@@ -202,17 +203,8 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *choice) decided(reason lb.Reason) {
 	pl.count(reason)
-	pl.SetNote(pl.inWords())
+	pl.setNote()
 	pl.showing.decided(reason, pl.region.To)
-}
-
-// inWords returns the decision as the access log has it.
-func (pl *choice) inWords() string {
-	policy := ""
-	if c := pl.Config; c != nil && c.Policy != "" {
-		policy = " policy=" + c.Policy
-	}
-	return pl.describe() + pl.Wait.Text() + policy
 }
 
 func (pl *choice) count(reason lb.Reason) {

@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/placement"
 )
 
-// This file is how a decision is shown: in the response's debug headers, and as the text for the access log.
+// This file is how a decision is shown: in the response's debug headers, and in the line for the access log.
 
 // decision is under which reason a request is counted, and the texts that explain it.
 type decision struct {
@@ -40,8 +40,10 @@ func (d *decision) setDebugHeaders() {
 		return
 	}
 	where, load, at := "x-warmgate-host", "x-warmgate-load", "x-warmgate-session-at"
+	ruleOf, nextOf := "x-warmgate-rule", "x-warmgate-runner-up"
 	if pl.Config.AmongClusters() {
 		where, load, at = "x-warmgate-cluster", "x-warmgate-cluster-load", "x-warmgate-cluster-session-at"
+		ruleOf, nextOf = "x-warmgate-cluster-rule", "x-warmgate-cluster-runner-up"
 	}
 	pl.Gateway.SetResponseHeader(where, pl.Lease.Chosen)
 	pl.Gateway.SetResponseHeader(load, strconv.FormatInt(pl.Lease.Load, 10))
@@ -51,41 +53,44 @@ func (d *decision) setDebugHeaders() {
 	if c := &pl.Lease.Budget.Target; c.Addr != "" {
 		pl.Gateway.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.Tokens, 10))
 	}
+	if next, rule := pl.RunnerUp(); rule != "" {
+		pl.Gateway.SetResponseHeader(ruleOf, rule)
+		if next != "" {
+			pl.Gateway.SetResponseHeader(nextOf, next)
+		}
+	}
 	if pl.Prompt.Chain.HasBlocks() {
 		pl.Gateway.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(pl.Prompt.Chain.Cached, 'f', 2, 64))
 	}
 }
 
-// describe returns the decision in one line, for the access log.
-func (d *decision) describe() string {
+// appendTo appends the decision to a line of the access log.
+func (d *decision) appendTo(line []byte) []byte {
 	pl := d.of
 	l := &pl.Lease
-	if pl.Config != nil && pl.Config.AmongClusters() {
-		return describe("cluster=", l.Chosen, d.reason, l.Load) + pl.Session.Text() + l.Budget.Text()
+	what, addr, among := "host=", l.Chosen, pl.Config != nil && pl.Config.AmongClusters()
+	if among {
+		what = "cluster="
+	} else if d.away.Returned {
+		addr = l.Addr
 	}
-	host := l.Chosen
-	if d.away.Returned {
-		host = l.Addr
+	line = l.Budget.AppendText(pl.Session.AppendText(appendChoice(line, what, addr, d.reason, l.Load)))
+	if !among {
+		line = d.away.AppendText(line)
 	}
-	return describe("host=", host, d.reason, l.Load) + pl.Session.Text() + l.Budget.Text() + d.away.Text()
+	return line
 }
 
-func describe(what, addr string, r lb.Reason, load int64) string {
-	const others = len(" reason=no_cluster_available load=1000000")
-	var b strings.Builder
-	b.Grow(len(what) + len(addr) + others)
-	b.WriteString(what)
+func appendChoice(line []byte, what, addr string, r lb.Reason, load int64) []byte {
 	if addr == "" {
 		addr = "-"
 	}
-	b.WriteString(addr)
-	b.WriteString(" reason=")
-	b.WriteString(r.String())
+	line = append(append(line, what...), addr...)
+	line = append(append(line, " reason="...), r.String()...)
 	if load > 0 {
-		b.WriteString(" load=")
-		b.WriteString(strconv.FormatInt(load, 10))
+		line = strconv.AppendInt(append(line, " load="...), load, 10)
 	}
-	return b.String()
+	return line
 }
 
 // steered reports whether a text that describe has written is that of a request that was sent to the chosen endpoint,

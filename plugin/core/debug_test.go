@@ -35,7 +35,7 @@ func TestDescribe(t *testing.T) {
 		{"", lb.ReasonDisabled, 0, "host=- reason=disabled"},
 		{"[::1]:80", lb.ReasonShadow, 1, "host=[::1]:80 reason=shadow load=1"},
 	} {
-		if got := describe("host=", c.addr, c.reason, c.load); got != c.want {
+		if got := string(appendChoice(nil, "host=", c.addr, c.reason, c.load)); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/measured"
 )
 
 // fakeStream is a request in the fake gateway, as its client and its model server see it, and as the plugin does.
@@ -28,7 +29,9 @@ type fakeStream struct {
 	cluster string // that the request is routed to by now, "" for the cluster of all
 	served  string // address that the gateway reports in place of the endpoint's
 	note    string
-	shown   int // bytes of each part of the body that the gateway shows, 0 for all
+	fields  []measured.Field // of its span
+	logged  []measured.Field // of the access log
+	shown   int              // bytes of each part of the body that the gateway shows, 0 for all
 }
 
 const clientsWish = "a client's wish" // that got past the filters in front of the plugin
@@ -358,7 +361,17 @@ func (s *fakeStream) RemoveRequestHeader(name string) {
 
 func (s *fakeStream) Details() string { s.called("Details"); return s.Stream.Details }
 
-func (s *fakeStream) SetNote(text string) { s.called("SetNote"); s.note = text }
+func (s *fakeStream) SetNote(text []byte) { s.called("SetNote"); s.note = string(text) }
+
+func (s *fakeStream) SetFields(fields []measured.Field) {
+	s.called("SetFields")
+	s.fields = slices.Clone(fields)
+}
+
+func (s *fakeStream) LogFields(fields []measured.Field) {
+	s.called("LogFields")
+	s.logged = slices.Clone(fields)
+}
 
 func (s *fakeStream) Note() string { s.called("Note"); return s.note }
 

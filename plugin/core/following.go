@@ -23,7 +23,7 @@ func (pl *choice) answerBegins(end bool) {
 		pl.decided(pl.AbandonReservation())
 	}
 	if pl.region.Follow() {
-		pl.SetNote(pl.inWords())
+		pl.setNote()
 	}
 	if pl.Phase == placement.PhaseLeased {
 		s.Begin(headers, end)
@@ -52,6 +52,6 @@ func (pl *choice) end() {
 	pl.serving.End()
 	pl.showing.end()
 	if pl.inside == nil && pl.Config != nil {
-		report(pl.plugin.VM, &pl.serving, pl.note)
+		pl.report()
 	}
 }

@@ -34,7 +34,7 @@ func TestLeavesTheQueue(t *testing.T) {
 		t.Errorf("%d of their class have left, want 2", n)
 	}
 	const want = "host=- reason=left_queue class=batch wait=2000ms policy=global_least_request"
-	if got := d.access[0]; got != want {
+	if got := decisionOf(d.access[0]); got != want {
 		t.Errorf("the access log has %q, want %q", got, want)
 	}
 	busy[0].Finish()

@@ -2,6 +2,7 @@ package core
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,8 +143,13 @@ func TestWaitInTheAccessLog(t *testing.T) {
 		"host=10.0.0.1:8000 reason=chosen load=1 class=default wait=0ms policy=global_least_request",
 		"host=10.0.0.1:8000 reason=chosen load=1 class=default wait=1234ms policy=global_least_request",
 	}
-	if strings.Join(d.access, "\n") != strings.Join(want, "\n") {
+	if got := []string{decisionOf(d.access[0]), decisionOf(d.access[1])}; !slices.Equal(got, want) {
 		t.Errorf("the access log has %q, want %q", d.access, want)
+	}
+	for i, rule := range []string{"cost", "turn"} {
+		if !strings.Contains(d.access[i], " rule="+rule) {
+			t.Errorf("the access log has %q, want the rule %s", d.access[i], rule)
+		}
 	}
 	if !steered(want[1]) {
 		t.Error("an instance behind this one does not see that the request was sent to the chosen endpoint")

@@ -1,22 +1,25 @@
 package core
 
-import (
-	"github.com/warmgate/warmgate/plugin/placement"
-	"github.com/warmgate/warmgate/plugin/vm"
-)
-
 // This file is where what was measured of a request goes when it is over: statistics and the access log.
 
-// report is called once for a request under a configuration, with the last choice of its row and its note.
-func report(v *vm.VM, s *placement.Serving, note string) {
+// report is called once for a request under a configuration, on the last choice of its row.
+func (pl *choice) report() {
+	v := pl.plugin.VM
 	m := &v.Measured
-	r := s.Record(m)
-	s.Bill(m)
+	r := pl.serving.Record(m)
+	pl.name(m)
+	pl.serving.Bill(m)
 	v.Stats.Measured(m)
-	if note == "" {
+	form := pl.Config.Telemetry.Log
+	if pl.Config.Policy == "" { // the plugin is off
 		return
 	}
-	if v.Line = r.Append(append(v.Line[:0], note...)); len(v.Line) > len(note) {
-		s.Of.Gateway.SetNote(string(v.Line))
+	if form.HasFields() {
+		v.Fields = r.Fields(m.Fields(v.Fields[:0], true))
+		pl.Gateway.LogFields(v.Fields)
+	}
+	if form.HasLine() && pl.note != "" {
+		v.Line = r.AppendLine(append(v.Line[:0], pl.note...), m)
+		pl.Gateway.SetNote(v.Line)
 	}
 }

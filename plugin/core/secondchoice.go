@@ -10,13 +10,22 @@ import (
 // A request may have a second choice behind the first: of an endpoint in the cluster that was chosen for it
 // (lb_config.endpoint), or of a server of another region whose gateways are gone.
 
-// SetNote sets the text for the access log. It has both choices; at the end, what the request was is put behind it.
-func (pl *choice) SetNote(text string) {
-	if pl.outer != nil && pl.outer.Config.AmongClusters() {
-		text = pl.outer.describe() + pl.outer.Wait.Text() + " " + text
+// setNote sets the line for the access log. It has both choices; at the end, what the request was is put behind it.
+func (pl *choice) setNote() {
+	v := pl.plugin.VM
+	line := v.Line[:0]
+	if o := pl.outer; o != nil && o.Config.AmongClusters() {
+		line = append(o.Wait.AppendText(o.appendTo(line)), ' ')
 	}
-	pl.note = text
-	pl.Gateway.SetNote(text)
+	line = pl.Wait.AppendText(pl.appendTo(line))
+	if c := pl.Config; c != nil && c.Policy != "" {
+		line = append(append(line, " policy="...), c.Policy...)
+	}
+	v.Line, pl.note = line, string(line)
+	pl.Gateway.SetNote(line)
+	if pl.tells() {
+		pl.showFields()
+	}
 }
 
 // seen is what has come of a request when the outer choice was made, for the inner one.

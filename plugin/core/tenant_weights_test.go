@@ -13,8 +13,10 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/views"
+	"github.com/warmgate/warmgate/redisclient"
 )
 
 // withTenants returns a configuration with one target and budgets of tenants, whose tokens are weighed.
@@ -67,51 +69,82 @@ func (d *fakeDriver) usedBy(tenant string) (tokens float64) {
 	return tokens
 }
 
+// startTenants returns processes with budgets of tenants, one for each store.
+func startTenants(t *testing.T, limit int, weights string) map[string]*fakeDriver {
+	t.Helper()
+	d := &fakeDriver{fakeProcess: newFakeProcess(t, 1)}
+	d.useSites()
+	d.attachRedis(t, redisserver.StartT(t, redisserver.Options{}))
+	if !d.configure(withTenants(limit, weights, `"serviceFQDN":"redis.static","reserve_timeout":"100ms",`)) {
+		t.Fatal("refused")
+	}
+	d.advance(time.Second)
+	return map[string]*fakeDriver{"embedded": startSites(t, 1, withTenants(limit, weights, "")), "Redis": d}
+}
+
 // A tenant whose prompts are found in caches gets more requests through within the same budget, in both stores.
 func TestCachedTokensWeighLess(t *testing.T) {
-	const rounds = 20
-	start := map[string]func(t *testing.T) *fakeDriver{
-		"embedded": func(t *testing.T) *fakeDriver {
-			return startSites(t, 1, withTenants(1000, `"weights":{"cached":0.1}`, ""))
-		},
-		"Redis": func(t *testing.T) *fakeDriver {
-			d := &fakeDriver{fakeProcess: newFakeProcess(t, 1)}
-			d.useSites()
-			d.attachRedis(t, redisserver.StartT(t, redisserver.Options{}))
-			if !d.configure(withTenants(1000, `"weights":{"cached":0.1}`,
-				`"serviceFQDN":"redis.static","reserve_timeout":"100ms",`)) {
-				t.Fatal("refused")
-			}
-			d.advance(time.Second)
-			return d
-		},
-	}
-	for store, start := range start {
-		t.Run(store, func(t *testing.T) {
-			d := start(t)
-			through := func(tenant string, cached int) (n int) {
-				for range rounds {
-					c := d.ofTenant(tenant, "m")
-					if c.Upstream() < 0 {
-						if !strings.Contains(c.Result().Body, `"tenant_over_budget"`) {
-							t.Fatalf("%+v", c.Result())
-						}
-						return n
+	for store, d := range startTenants(t, 1000, `"weights":{"cached":0.1}`) {
+		through := func(tenant string, cached int) (n int) {
+			for range 20 {
+				c := d.ofTenant(tenant, "m")
+				if c.Upstream() < 0 {
+					if !strings.Contains(c.Result().Body, `"tenant_over_budget"`) {
+						t.Fatalf("%s: %+v", store, c.Result())
 					}
-					n++
-					c.streams(1, usageEvent(390, cached, 10))
-					c.Finish()
+					return n
 				}
-				return n
+				n++
+				c.streams(1, usageEvent(390, cached, 10))
+				c.Finish()
 			}
-			// of 400 each: the bucket is not empty before the third; of 49 + 10 each it lasts for all 16
-			if n := through("computed", 0); n != 3 {
-				t.Errorf("%d requests got through that were computed, want 3", n)
+			return n
+		}
+		// of 400 each: the bucket is not empty before the third; of 48 + 10 each it lasts for all 17
+		if n := through("computed", 0); n != 3 {
+			t.Errorf("%s: %d requests got through that were computed, want 3", store, n)
+		}
+		if n := through("cached", 380); n < 16 || n > 18 {
+			t.Errorf("%s: %d requests got through that were cached, want 17", store, n)
+		}
+	}
+}
+
+// usedInRedis is usedBy for a budget in Redis.
+func (d *fakeDriver) usedInRedis(tenant string) float64 {
+	d.t.Helper()
+	d.advance(10 * time.Millisecond) // commands that are on their way
+	plan := (&lb.TenantBudget{}).Plan(lb.TenantsScope+views.BudgetScope, xxhash.Sum64String("tenant "+tenant), 0)
+	in := wire.NewReader(d.redis.value("HGET", redisclient.KeysOf(plan.Scope).Tenants, plan.Candidates[0].Addr).Str)
+	in.Float64() // its time
+	return in.Float64()
+}
+
+// Both stores charge the same, while a request runs and when it is over, however it ends. Each tenant sends one, since
+// its budget refills as time passes: a token a minute.
+func TestBothStoresChargeTheSame(t *testing.T) {
+	stores := startTenants(t, 1, `"weights":{"cached":0.1,"output":3}`)
+	ends := []func(s *fakeStream, i int){
+		func(s *fakeStream, i int) { s.streams(1, usageEvent(100+i, 10*i, 7*i)); s.Finish() },
+		func(s *fakeStream, i int) { s.streams(i, ""); s.leave() },
+		func(s *fakeStream, _ int) { s.leave() },
+		func(s *fakeStream, _ int) { s.Head(404); s.Finish() },
+		func(s *fakeStream, i int) { s.streams(2, usageEvent(100, 90, i)); s.ResetByUpstream() },
+	}
+	for i := range 3 * len(ends) {
+		var reserved, charged [2]float64
+		for k, used := range []func(string) float64{stores["embedded"].usedBy, stores["Redis"].usedInRedis} {
+			d, tenant := stores[[]string{"embedded", "Redis"}[k]], fmt.Sprint(i)
+			s := d.ofTenant(tenant, "m")
+			if reserved[k] = used(tenant); s.Upstream() < 0 || reserved[k] < 1 {
+				t.Fatalf("request %d: %+v, reserved %v", i, s.Result(), reserved)
 			}
-			if n := through("cached", 380); n < 16 || n > 18 {
-				t.Errorf("%d requests got through that were cached, want 17", n)
-			}
-		})
+			ends[i%len(ends)](s, i)
+			charged[k] = used(tenant)
+		}
+		if math.Abs(reserved[0]-reserved[1]) > 0.9 || math.Abs(charged[0]-charged[1]) > 0.9 || charged[1] < 0 {
+			t.Errorf("request %d: %v are reserved, %v are charged in the end", i, reserved, charged)
+		}
 	}
 }
 
@@ -188,8 +221,11 @@ func TestTenantsOfClientsThatLeave(t *testing.T) {
 			},
 			func(p float64) float64 { return p + 2*output },
 		},
-		"refused":     {func(s *fakeStream) { s.Head(400); s.Finish() }, func(float64) float64 { return 0 }},
-		"not reached": {func(s *fakeStream) { s.answer(503, "no_healthy_upstream") }, func(float64) float64 { return 0 }},
+		"refused": {func(s *fakeStream) { s.Head(400); s.Finish() }, func(float64) float64 { return 0 }},
+		"not reached": {
+			func(s *fakeStream) { s.answer(503, "no_healthy_upstream") },
+			func(float64) float64 { return 0 },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := startSites(t, 1, config)
@@ -228,7 +264,8 @@ func TestTenantsAreChargedExactly(t *testing.T) {
 				case 0:
 					s.streams(1, usageEvent(in, hit, out))
 					s.Finish()
-					total += math.Floor(float64(in-hit) + weight.cached*float64(hit) + weight.output*float64(out) + 0.5 + 1e-9)
+					sum := float64(in-hit) + weight.cached*float64(hit) + weight.output*float64(out)
+					total += math.Floor(sum + 0.5 + 1e-9)
 				case 1: // nobody has seen what was done
 					s.leave()
 					total += reserved

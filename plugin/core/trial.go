@@ -4,6 +4,7 @@ import (
 	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/measured"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/request"
 )
@@ -57,7 +58,9 @@ func (t *trial) SetRequestHeader(string, string)      {}
 func (t *trial) RemoveRequestHeader(string)           {}
 func (t *trial) SetResponseHeader(string, string)     {}
 func (t *trial) RemoveResponseHeader(string)          {}
-func (t *trial) SetNote(string)                       {}
+func (t *trial) SetNote([]byte)                       {}
+func (t *trial) SetFields([]measured.Field)           {}
+func (t *trial) LogFields([]measured.Field)           {}
 func (t *trial) Note() string                         { return "" }
 func (t *trial) ReleaseHeaders()                      {}
 func (t *trial) Resume()                              { t.end() }

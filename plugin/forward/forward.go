@@ -217,15 +217,17 @@ func (f *Forwarding) Recall() {
 	f.To, f.away = "", Stays // only now: what panics here is recalled once more
 }
 
-// Text returns where the request was forwarded, or from where, for the access log.
-func (f *Forwarding) Text() string {
+// AppendText appends to a line of the access log where the request was forwarded, or from where.
+func (f *Forwarding) AppendText(line []byte) []byte {
 	switch {
-	case f.Returned:
-		return " region=" + f.To + " why=" + f.why.String() + " returned=yes"
-	case f.To != "":
-		return " region=" + f.To + " why=" + f.why.String()
+	case f.Returned, f.To != "":
+		line = append(append(line, " region="...), f.To...)
+		line = append(append(line, " why="...), f.why.String()...)
+		if f.Returned {
+			line = append(line, " returned=yes"...)
+		}
 	case f.from != "":
-		return " from=" + f.from
+		line = append(append(line, " from="...), f.from...)
 	}
-	return ""
+	return line
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/measured"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -140,7 +141,12 @@ type GatewayStream interface {
 	Details() string
 	// SetNote sets a text for the access log, and for an instance of the plugin behind this one: no client can write
 	// it.
-	SetNote(text string)
+	SetNote(text []byte)
+	// SetFields shows what is known of the request by now, for its span and for access logs with fields, in place of
+	// what was shown before. A span has what was shown by the end of the answer: gateways finish it before OnDone.
+	SetFields(fields []measured.Field)
+	// LogFields shows what is known of the request that is over, for access logs with fields.
+	LogFields(fields []measured.Field)
 	// Note returns the text that an instance of the plugin in front of this one has set, "" for none.
 	Note() string
 	// Resume continues a held request.

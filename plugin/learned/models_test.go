@@ -200,3 +200,28 @@ func TestBounds(t *testing.T) {
 		t.Error("an API has no name")
 	}
 }
+
+// The share of prompts that caches have is averaged by prompt. A model of which nothing is known has that of all in the
+// cluster.
+func TestLearnsWhatIsCached(t *testing.T) {
+	m, key := Models{}, keyOf("c", 7, 0)
+	want := func(k Key, share float64) {
+		t.Helper()
+		if got := m.Typical(k, 0).Cached; math.Abs(got-share) > 1e-9 {
+			t.Errorf("%g of prompts are cached, want %g", got, share)
+		}
+	}
+	want(key, 0)
+	m.Observe(time.Hour, key, 0, 0, answer.Usage{Output: 5}) // says nothing of a prompt
+	want(key, 0)
+	for _, cached := range []int{0, 50, 100, 400} { // no more than all of it
+		m.Observe(time.Hour, key, 0, 0, answer.Usage{Prompt: 100, Cached: cached})
+	}
+	want(key, (0+0.5+1+1)/5) // the first answer counts as one without
+	want(keyOf("c", 8, 0), (0+0.5+1+1)/5)
+	want(keyOf("other", 7, 0), 0)
+	for range 500 {
+		m.Observe(time.Hour, key, 0, 0, answer.Usage{Prompt: 100, Cached: 80})
+	}
+	want(key, 0.8)
+}

@@ -49,6 +49,9 @@ type Request struct {
 	Model    string // the name that the client has sent, if an endpoint has answered for it
 	Asked    string // the name that the client has sent, whatever has come of it
 	Tenant   string // by a header
+	// Operation is what the model was asked to do, as OpenTelemetry names it: chat, text_completion, embeddings, "" for
+	// what it has no name for.
+	Operation string
 
 	Outcome  Outcome
 	Status   int
@@ -76,4 +79,5 @@ type Request struct {
 	RunnerUp string  // the endpoint that was next best
 	LostBy   float64 // by how much it cost more, in the unit of the cost
 	Rule     string  // what decided
+	Reason   string  // under which the request is counted: why it went where it did
 }

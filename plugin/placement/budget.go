@@ -30,12 +30,12 @@ type charge struct {
 	Tokens      int64
 }
 
-// Text returns how many tokens the target was charged, for the access log, "" without a budget.
-func (b *budgetUse) Text() string {
+// AppendText appends to a line of the access log how many tokens the target was charged, if it has a budget.
+func (b *budgetUse) AppendText(line []byte) []byte {
 	if b.Target.Addr == "" {
-		return ""
+		return line
 	}
-	return " charged=" + strconv.FormatInt(b.Target.Tokens, 10)
+	return strconv.AppendInt(append(line, " charged="...), b.Target.Tokens, 10)
 }
 
 // settle corrects a charge to the tokens that were used.

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -46,56 +45,36 @@ func (s *Serving) Record(m *measured.Request) Record {
 		out.Bytes, out.Matches, out.Match = p.Length, true, p.Cached
 		out.blocks, out.known = p.Blocks, r.Grant.Cached
 	}
+	s.measureInto(m, &out)
+	pl.explain(m)
 	return out
 }
 
-// maxModel is the length at which the name of a model is cut off.
-const maxModel = 64
-
-// Append appends to a line of the access log what is known. What a client could choose is escaped.
-func (r *Record) Append(line []byte) []byte {
-	number := func(name string, v int64) { line = strconv.AppendInt(append(line, name...), v, 10) }
-	if r.Model != "" {
-		line = appendEscaped(append(line, " model="...), r.Model, maxModel)
-	}
-	if r.TTFT > 0 {
-		number(" ttft=", r.TTFT.Milliseconds())
-		line = append(line, "ms"...)
-	}
-	if t := &r.Tokens; t.Prompt+t.Output > 0 {
-		number(" prompt_tokens=", int64(t.Prompt))
-		if number(" output_tokens=", int64(t.Output)); r.Estimated {
-			line = append(line, " usage=estimated"...)
-		} else {
-			number(" cached_tokens=", int64(t.Cached))
+// measureInto sets m to what was measured by now. The answer's usage is read before it is learned from at the end.
+func (s *Serving) measureInto(m *measured.Request, known *Record) {
+	pl := s.Of
+	r := &pl.Response
+	m.Model, m.Status, m.Streamed = known.Model, r.Status, r.Streamed
+	m.Match, m.Matches = known.Match, known.Matches
+	u, found := known.Tokens, !known.Estimated
+	if !found && r.Answer != nil {
+		if read, ok := r.Answer.Usage(r.Complete); ok {
+			u, found = read, true
 		}
 	}
-	if r.Bytes > 0 {
-		number(" prompt_bytes=", int64(r.Bytes))
+	m.Tokens = measured.Tokens{
+		Input: int64(u.Prompt - u.Cached), Cached: int64(u.Cached), Output: int64(u.Output), Estimated: !found,
 	}
-	if r.Matches {
-		line = strconv.AppendFloat(append(line, " match="...), r.Match, 'f', 2, 64)
-	}
-	if r.Session != 0 {
-		line = strconv.AppendUint(append(line, " session_id="...), uint64(r.Session), 16)
-	}
-	if r.Matches {
-		line = prompt.AppendFingerprint(append(line, " prompt="...), r.blocks, r.known)
-	}
-	return line
-}
-
-// appendEscaped appends a text of at most so many bytes as a part of a URL has it: all that could end it, or the line,
-// is escaped. What is longer is cut off.
-func appendEscaped(line []byte, text string, most int) []byte {
-	const hex = "0123456789ABCDEF"
-	for i := 0; i < min(len(text), most); i++ {
-		switch c := text[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '-' && c <= ':', c == '_', c == '@', c == '+':
-			line = append(line, c)
-		default:
-			line = append(line, '%', hex[c>>4], hex[c&15])
+	if began := pl.Body.BeganAt; began > 0 {
+		m.Duration = pl.Shared.ReadClock() - began
+		if r.FirstAt > 0 {
+			m.TTFT, m.Prefill = max(0, r.FirstAt-began), known.TTFT
 		}
 	}
-	return line
+	switch {
+	case r.Status >= 500:
+		m.Outcome = measured.ServerFailed
+	case r.Status >= 400:
+		m.Outcome = measured.ClientError
+	}
 }

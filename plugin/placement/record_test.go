@@ -1,9 +1,8 @@
 package placement
 
 import (
-	"encoding/json"
-	"fmt"
-	"slices"
+	"cmp"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -11,57 +10,68 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/internal/accesslog"
-	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/measured"
 )
 
 // What is written of a request is what is read of it, whatever its client has called the model.
 func TestRecordIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.IntRange(0, 1<<20)
-		r := Record{
+		prefill := time.Duration(number.Draw(t, "prefill")) * time.Millisecond
+		m := measured.Request{
 			Model: string(rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "model")),
-			TTFT:  time.Duration(number.Draw(t, "ttft")) * time.Millisecond,
-			Bytes: number.Draw(t, "bytes"), Matches: rapid.Bool().Draw(t, "matches"),
-			Session: rapid.Uint32().Draw(t, "session"), Estimated: rapid.Bool().Draw(t, "estimated"),
-			Tokens: answer.Usage{
-				Prompt: 1 + number.Draw(t, "prompt"), Output: number.Draw(t, "output"),
-				Cached: number.Draw(t, "cached"),
+			TTFT:  prefill + time.Duration(number.Draw(t, "wait"))*time.Millisecond, Prefill: prefill,
+			PerToken: time.Duration(number.Draw(t, "per token")), GapP99: time.Duration(number.Draw(t, "gap")),
+			Tokens: measured.Tokens{
+				Input: 1 + int64(number.Draw(t, "prompt")), Cached: int64(number.Draw(t, "cached")),
+				Output: int64(number.Draw(t, "output")), Reasoning: int64(number.Draw(t, "reasoning")),
+				Estimated: rapid.Bool().Draw(t, "estimated"),
 			},
-			blocks: []prompt.Block{{Key: 1 << 40, End: 512}, {Key: 7, End: 1024}},
+			Cost: int64(number.Draw(t, "cost")), Match: rapid.Float64Range(0, 1).Draw(t, "match"), Matches: true,
+			Rule: "cost", RunnerUp: "10.0.0.2:8000", LostBy: rapid.Float64Range(0, 1e9).Draw(t, "lost by"),
+			Reason: "chosen", Endpoint: "10.0.0.1:8000",
 		}
-		line := string(r.Append([]byte("host=10.0.0.1:8000 reason=chosen load=3")))
+		r := Record{Bytes: number.Draw(t, "bytes"), Session: rapid.Uint32().Draw(t, "session")}
+		if rapid.Bool().Draw(t, "prompt") {
+			r.blocks = []prompt.Block{{Key: 1 << 40, End: 512}, {Key: 7, End: 1024}}
+		}
+		line := string(r.AppendLine([]byte("host=10.0.0.1:8000 reason=chosen load=3"), &m))
 		for _, c := range line {
 			if c <= ' ' && c != ' ' || c >= 0x7f || c == '"' || c == '\\' {
 				t.Fatalf("%q", line)
 			}
 		}
-		note, err := json.Marshal(line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		log, err := accesslog.Parse(strings.NewReader(
-			fmt.Sprintf(`{"start_time":"2026-11-28T06:00:00Z","duration":1,"response_code":200,"warmgate":%s}`, note)))
-		if err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
 		want := accesslog.Request{
-			Start: log.Requests[0].Start, Duration: time.Millisecond, Status: 200, Host: "10.0.0.1:8000",
-			Reason: "chosen", Model: r.Model[:min(len(r.Model), maxModel)], TTFT: r.TTFT, Prompt: r.Tokens.Prompt,
-			Output: r.Tokens.Output, Estimated: r.Estimated, Bytes: r.Bytes, Session: uint64(r.Session),
+			Start: start, Duration: time.Millisecond, Status: 200, Host: "10.0.0.1:8000", Reason: "chosen",
+			Model: m.Model[:min(len(m.Model), measured.MaxModel)], Prefill: cmp.Or(m.Prefill, m.TTFT),
+			Prompt: int(m.Tokens.Prompt()), Output: int(m.Tokens.Completion()), Estimated: m.Tokens.Estimated,
+			Bytes: r.Bytes, Session: uint64(r.Session),
 		}
-		if !r.Estimated {
-			want.Cached = r.Tokens.Cached
+		if !m.Tokens.Estimated {
+			want.Cached = int(m.Tokens.Cached)
 		}
-		if r.Matches {
+		if len(r.blocks) > 0 {
 			want.Marks, _ = prompt.ParseFingerprint(string(prompt.AppendFingerprint(nil, r.blocks, 0)))
 		}
-		got := log.Requests[0]
-		if !slices.Equal(got.Marks, want.Marks) {
-			t.Fatalf("%q: %v", line, got.Marks)
-		}
-		if got.Marks, want.Marks = nil, nil; fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Fatalf("%q:\n%+v, want\n%+v", line, got, want)
-		}
+		isRead(t, `"warmgate":"`+line+`"`, &want)
+		fields := measured.AppendQuoted(nil, r.Fields(m.Fields(nil, true)))
+		want.Cached, want.Prefill, want.Model = int(m.Tokens.Cached), m.Prefill, measured.Clean(m.Model)
+		isRead(t, `"warmgate":"host=-","warmgate_fields":"`+string(fields)+`"`, &want)
 	})
+}
+
+var start = time.Date(2026, 11, 28, 6, 0, 0, 0, time.UTC)
+
+// isRead requires that a log with the members in its line is read as a request.
+func isRead(t *rapid.T, members string, want *accesslog.Request) {
+	t.Helper()
+	log, err := accesslog.Parse(strings.NewReader(
+		`{"start_time":"2026-11-28T06:00:00Z","duration":1,"response_code":200,` + members + `}`))
+	if err != nil {
+		t.Fatalf("%q: %v", members, err)
+	}
+	if got := log.Requests[0]; !reflect.DeepEqual(got, *want) {
+		t.Fatalf("%q:\n%+v, want\n%+v", members, got, want)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
@@ -40,40 +39,6 @@ func (ch *charging) tenantPlan() *lb.Plan {
 	digest, r := tenantDigest(of.Traits.Value(b.Tenants.Header)), &of.Lease.Reservation.Request
 	tokens := ch.ofTenant(of.Prompt.Work.Expected(r.PromptTokens, r.OutputTokens))
 	return b.Tenants.Plan(lb.TenantsScope+of.Scope, digest, min(max(tokens, 1), lb.MaxTokens))
-}
-
-// ofTenant returns for how many the tokens count in the budget of the tenant.
-func (ch *charging) ofTenant(t price.Tokens) int64 {
-	r, per := ch.of.Config.TenantRates(ch.of.Prompt.Model)
-	if r == nil {
-		return t.Input + t.Cached + t.Output + t.Reasoning
-	}
-	return r.Sum(t, per)
-}
-
-// passed returns the tokens that have gone by in the end, by kind, if that is known: by usage, or by the parts of a
-// stream. A client that leaves a stream has its tenant charged for what it got. Of an answer in one piece that broke
-// off nobody has seen how much was done: it counts for what was expected at least.
-func (ch *charging) passed() (t price.Tokens, known bool) {
-	of := ch.of
-	u, r := &of.Prompt, &of.Response
-	switch expected := &of.Lease.Reservation.Request; {
-	case u.Used:
-		cached := int64(min(u.Usage.Cached, u.Usage.Prompt))
-		t = price.Tokens{Input: int64(u.Usage.Prompt) - cached, Cached: cached, Output: int64(u.Usage.Output)}
-		switch {
-		case r.Complete:
-		case r.Streamed:
-			t.Output = max(t.Output, r.Parts)
-		default:
-			t.Output = max(t.Output, u.Work.Output)
-		}
-	case r.Streamed && !r.Encoded && r.Status < 300:
-		t = u.Work.Expected(expected.PromptTokens, r.Parts) // engines send each token by itself
-	default:
-		return t, false
-	}
-	return t, true
 }
 
 // tenantDigest returns what stands for a tenant in stores.

@@ -173,12 +173,13 @@ func (w *waiting) reservedAs(l *lease) {
 	w.View, w.PlannedAt = l.Reservation.view, l.plannedAt
 }
 
-// Text returns the class and the wait for the access log, "" where no queue is configured.
-func (w *waiting) Text() string {
+// AppendText appends the class and the wait to a line of the access log, where a queue is configured.
+func (w *waiting) AppendText(line []byte) []byte {
 	if w.Class == nil {
-		return ""
+		return line
 	}
-	return " class=" + w.Class.Name + " wait=" + w.Millis() + "ms"
+	line = append(append(append(line, " class="...), w.Class.Name...), " wait="...)
+	return append(strconv.AppendInt(line, w.waited.Milliseconds(), 10), "ms"...)
 }
 
 // Millis returns for how long the request has waited, in milliseconds.

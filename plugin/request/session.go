@@ -113,12 +113,12 @@ const (
 	NoSession = "none"      // it has no key
 )
 
-// Text returns what has become of the request for the access log, "" where sessions do not matter.
-func (ss *Session) Text() string {
+// AppendText appends what has become of the request to a line of the access log, where sessions matter.
+func (ss *Session) AppendText(line []byte) []byte {
 	if ss.Result == "" {
-		return ""
+		return line
 	}
-	return " session=" + ss.Result
+	return append(append(line, " session="...), ss.Result...)
 }
 
 // SessionID returns a number that is the same for all requests of a session, 0 for none. It does not show the key, not

@@ -40,6 +40,7 @@ type VM struct {
 	gauges    *gauges.Gauges     // what the statistics show
 	Duplicate bool               // the plugin was found twice in one filter chain
 	Line      []byte             // memory for lines of the access log
+	Fields    []measured.Field   // memory for those of a request
 	Measured  measured.Request   // memory for what is known of a request that is over
 }
 

@@ -41,6 +41,7 @@ if held then
   end
 end
 local tied, ties, least, i, byte = {}, 0, math.huge, 0, string.byte
+local rule, other, second = 1, nil, math.huge -- what decides, as lb.Rule; the next best candidate, what it costs
 local counted = each > 0 or credit and wait > 0 -- whether the number of requests matters
 local warm, fewest = nil, math.huge -- candidates that have some blocks; requests at the candidate with the fewest
 local full = nil -- candidates at a cap: index and cost
@@ -68,8 +69,11 @@ if factor > 0 then
     local requests, sum = unpack('<I3I6', t, place[c])
     local open = (cap == 0 or requests < cap) and (token_cap == 0 or sum < token_cap)
     if open and (factor == math.huge or loads[c] < limit * weight or requests < free * weight) then
-      tied[1], ties, runs = 65536 * place[c] + c, 1, 0 -- no costs are needed
-      break
+      if ties > 0 then
+        other = c
+        break
+      end
+      tied[1], ties, runs, rule = 65536 * place[c] + c, 1, 0, 3 -- no costs are needed
     end
   end
   i = 0
@@ -103,9 +107,14 @@ for run = first, first + 6 * (runs - 1), 6 do
           warm = warm or {}
           warm[#warm + 1], warm[#warm + 2] = 65536 * r + i, cost
         elseif cost <= least then
-          if cost < least then least, ties = cost, 0 end
+          if cost < least then
+            if least < math.huge then other, second = tied[1] % 65536, least end
+            least, ties = cost, 0
+          end
           ties = ties + 1
           tied[ties] = 65536 * r + i
+        elseif cost < second then
+          other, second = i, cost
         end
       elseif cached and waits then
         load = load + added
@@ -124,9 +133,14 @@ if warm then
   for k = 1, #warm, 2 do
     local cost = warm[k + 1] - whole * credit[warm[k] % 65536]
     if cost <= least then
-      if cost < least then least, ties, mixed = cost, 0, false end
+      if cost < least then
+        if least < math.huge then other, second = tied[1] % 65536, least end
+        least, ties, mixed = cost, 0, false
+      end
       ties = ties + 1
       tied[ties] = warm[k]
+    elseif cost < second then
+      other, second = warm[k] % 65536, cost
     end
   end
   if mixed and ties > 1 then -- the tie is counted in the order of the candidates
@@ -142,7 +156,10 @@ if home and ties > 1 then
     local r = rank[tied[k] % 65536] or math.huge
     if r < best then best, where = r, tied[k] end
   end
-  if where then tied[1], ties = where, 1 end
+  if where then
+    other, second, rule = tied[where == tied[1] and 2 or 1] % 65536, least, 3
+    tied[1], ties = where, 1
+  end
 end
 local wanted
 if factor == 0 and full and unpack('<I4', waits, 13) > 0 then -- it may rather wait for an endpoint that is full
@@ -166,6 +183,8 @@ if waits and (ties == 0 or wanted or byte(t, 16) > 0) then
 end
 if ties == 0 then return {-1} end
 local k = tied[1 + tie % ties]
+if ties > 1 then other, second, rule = tied[k == tied[1] and 2 or 1] % 65536, least, 2 end
+local why = pack('<BI2d', rule, other or 65535, second < math.huge and second - least or 0)
 local r = math.floor(k / 65536)
 i = k % 65536
 local requests, sum = unpack('<I3I6', t, r)
@@ -179,7 +198,7 @@ end
 -- The write that Redis may refuse when it is out of memory comes first, so that then nothing is counted.
 call('SETRANGE', KEYS[1], r - 1, pack('<I3I6', requests + 1, sum + tokens))
 call('HSET', KEYS[2], ARGV[1], pack(prompt and '<I2I4BB' or '<I2I4B', (r - 17) / 9, tokens, 0, blocks))
-if not prompt then return pack('<I2I4I8', i, requests + 1, sum + tokens) end
+if not prompt then return pack('<I2I4I8', i, requests + 1, sum + tokens) .. why end
 local hash = hashes + 4 * i
 record(prompt, chain, count, pages, parts, places, held, sub(v, hash, hash + 3), now, ttl, left)
-return pack('<I2I4I8BI4', i, requests + 1, sum + tokens, blocks, tokens)
+return pack('<I2I4I8BI4', i, requests + 1, sum + tokens, blocks, tokens) .. why

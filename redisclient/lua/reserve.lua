@@ -16,7 +16,8 @@
 --   chain   as in prefix.lua; then for each block its end in the prompt, <I4 in bytes; then, unless it is the same,
 --           what it is worth to have the blocks up to it, <I4 in bytes
 -- Returns  <I2I4I8: index of the candidate, counted from 0; its requests and its tokens, with this request. With blocks
---          also <BI4: how many leading blocks it has; the tokens that the lease counts for.
+--          also <BI4: how many leading blocks it has; the tokens that the lease counts for. For a choice that is made
+--          now <BI2d: lb.Rule; index of the runner-up, 65535 for none; by how much that costs more.
 --          Or {-1}: every candidate is at a cap. {-2}: the lease was released before this ran. {-3}: Redis does
 --          not have the list, or the owner is not entered: run candidates.lua first. {-4, the rows of the candidates,
 --          <I2I2 for each run of them: first row and number of rows; stamp of the queue}: the request waits, and

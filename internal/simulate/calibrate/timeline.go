@@ -27,8 +27,8 @@ func (t *timeline) add(r *accesslog.Request) {
 		computed: float64(max(0, r.Prompt-r.Cached)), tokens: float64(r.Output),
 	}
 	s.first = s.end
-	if r.TTFT > 0 {
-		s.first = min(s.end, s.sent+float64(r.TTFT)/1e6)
+	if r.Prefill > 0 {
+		s.first = min(s.end, s.sent+float64(r.Prefill)/1e6)
 	}
 	s.whole = r.Served() && s.first > s.sent && s.end > s.first && r.Output > 1
 	if s.end > s.sent {
