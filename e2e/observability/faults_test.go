@@ -79,6 +79,10 @@ var faults = []fault{
 		wrong: series{requests("adapter", "ok"): "0+60x120", requests("adapter", "client_error"): flow(4)},
 	},
 	{
+		alert: "WarmgateServerUnhealthy", labels: `cluster="llm",envoy_cluster_name="llm",` + gateway,
+		wrong: series{`envoy_cluster_membership_healthy{envoy_cluster_name="llm",` + gateway + `}`: during(1, 2)},
+	},
+	{
 		alert: "WarmgateServerEjected", labels: `cluster="llm",` + gateway,
 		wrong: series{`warmgate_ejected_endpoints{cluster="llm",` + gateway + `}`: during(1, 0)},
 	},

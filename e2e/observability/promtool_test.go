@@ -109,6 +109,11 @@ var calm = func() series {
 		`warmgate_requests_total{cluster="llm",policy="prefix_cache",model="m",outcome="client_left",` + gateway + `}`:  "0+9x120",
 		`warmgate_requests_total{cluster="llm",policy="prefix_cache",model="m",outcome="client_error",` + gateway + `}`: "0+3x120",
 	}
+	for _, cluster := range []string{"llm", "another"} {
+		s[fmt.Sprintf(`envoy_cluster_membership_total{envoy_cluster_name="%s",%s}`, cluster, gateway)] = "2x120"
+	}
+	s[`envoy_cluster_membership_healthy{envoy_cluster_name="llm",`+gateway+`}`] = "2x120"
+	s[`envoy_cluster_membership_healthy{envoy_cluster_name="another",`+gateway+`}`] = "1x120"
 	s[requests("m", "ok")] = "0+588x120"
 	for kind, step := range map[string]int{"input": 60000, "cached": 50000, "output": 60000} {
 		s[fmt.Sprintf(`warmgate_tokens_total{cluster="llm",policy="prefix_cache",model="m",kind="%s",usage="reported",%s}`, kind,
