@@ -10,6 +10,9 @@ func (pl *choice) report() {
 	pl.name(m)
 	pl.serving.Bill(m)
 	v.Stats.Measured(m)
+	if s := &pl.serving; s.ServesAsChosen() {
+		v.Gains.Learn(pl.Cluster, m, pl.Lease.Load)
+	}
 	form := pl.Config.Telemetry.Log
 	if pl.Config.Policy == "" { // the plugin is off
 		return
