@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,8 +21,12 @@ import (
 	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
+// long says that there is time for a longer form: make e2e-alerts.
+var long = os.Getenv("LONG") != ""
+
 const (
-	engines  = 6
+	engines       = 6
+	conversations = 160
 	password = "a password of the test's own"
 )
 
@@ -37,6 +44,10 @@ func newStage(t *testing.T) *stage {
 	o := harness.Options{Workers: 1, Redis: s.redis.Addr()}
 	for i := range engines {
 		c := vllmsim.Config{Index: i, Adapters: []string{"adapter"}}
+		if i%2 == 1 {
+			c.Adapters = append(c.Adapters, "half")
+		}
+		c.NumBlocks = 4096
 		c.MaxLoras = 4
 		s.engines = append(s.engines, vllmsimtest.StartT(t, c))
 		proxy, err := faultproxy.Start(t.Context(), s.engines[i].Addr())
@@ -65,18 +76,32 @@ func (s *stage) withBudgets(length int) string {
 		targets = append(targets, fmt.Sprintf("%q: {\"max_concurrent_requests\": 4}", p.Addr()))
 	}
 	return fmt.Sprintf(`{"lb_policy": "token_budget", "lb_config": {"targets": {%s},
-		"tenants": {"tenant_header": "x-tenant", "max_tokens_per_minute": 60000},
+		"tenants": {"tenant_header": "x-tenant", "max_tokens_per_minute": 6000},
 		"prices": {"currency": "EUR", "models": {"sim": {"input": 1, "cached": 0.1, "output": 4}}},
 		"queue": {"max_wait": "2s", "max_length": %d}, "envoy": {"admin_cluster": "warmgate-admin"}}}`,
 		strings.Join(targets, ", "), length)
 }
 
-// ask sends a request with a prompt of one of a few conversations, and reads the answer.
+// clients have addresses of their own: what one of them alone finds is held against no server.
+var clients = func() (list []*http.Client) {
+	for i := range 16 {
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}
+		list = append(list, &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}})
+	}
+	return list
+}()
+
+// ask sends a request of some conversation, and reads the answer.
 func (s *stage) ask(ctx context.Context, model string, stream bool, headers ...string) {
-	system := strings.Repeat(fmt.Sprintf("Conversation %d has rules of its own. ", rand.IntN(24)), 60)
-	body := fmt.Sprintf(`{"model": %q, "max_tokens": 24, "stream": %t, "stream_options": {"include_usage": true},
+	s.asks(ctx, rand.IntN(conversations), model, stream, 24, headers...)
+}
+
+// asks sends a request of a conversation for an answer of so many tokens.
+func (s *stage) asks(ctx context.Context, conversation int, model string, stream bool, tokens int, headers ...string) {
+	system := strings.Repeat(fmt.Sprintf("Conversation %d has rules of its own. ", conversation), 40)
+	body := fmt.Sprintf(`{"model": %q, "max_tokens": %d, "stream": %t, "stream_options": {"include_usage": true},
 		"messages": [{"role": "system", "content": %q}, {"role": "user", "content": "question %d"}]}`,
-		model, stream, system, rand.Int())
+		model, tokens, stream, system, rand.Int())
 	if !stream {
 		body = strings.Replace(body, `"stream_options": {"include_usage": true},`, "", 1)
 	}
@@ -89,12 +114,27 @@ func (s *stage) ask(ctx context.Context, model string, stream bool, headers ...s
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Set(name, value)
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := clients[rand.IntN(len(clients))].Do(r)
 	if err != nil {
 		return
 	}
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, resp.Body)
+}
+
+// goOn sends one request of each conversation, in their order, a few at a time.
+func (s *stage) goOn() {
+	var all sync.WaitGroup
+	for first := range 8 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for i := first; i < conversations; i += 8 {
+				s.asks(s.t.Context(), i, "sim", false, 1)
+			}
+		}()
+	}
+	all.Wait()
 }
 
 // send has requests come at intervals until the function that it returns is called.
@@ -173,35 +213,124 @@ func (p *prometheus) await(faults []planted) {
 	})
 }
 
+// over waits until alerts are over.
+func (p *prometheus) over(faults []planted) {
+	p.t.Helper()
+	began := time.Now()
+	harness.Await(p.t, func() error {
+		list := p.firing()
+		for _, f := range faults {
+			if find(list, f.alert, f.labels) != nil {
+				return fmt.Errorf("%s goes on after this was mended: %s", f.alert, f.fault)
+			}
+		}
+		return nil
+	})
+	p.t.Logf("all over after %.0f s", time.Since(began).Seconds())
+}
+
+// recordedT checks that there is data of each recording rule, but of those whose reason did not occur.
+func (p *prometheus) recordedT() {
+	p.t.Helper()
+	found := map[string]bool{}
+	for _, s := range p.query(`count by (__name__) (last_over_time({__name__=~"warmgate:.+|gen_ai_.+"}[10m]))`) {
+		found[s.Metric["__name__"]] = true
+	}
+	want := slices.Clone(own)
+	for _, g := range conventions {
+		want = append(want, g.rules()...)
+	}
+	for _, r := range want {
+		if !found[r.record] && r.record != "warmgate:native:ratio_rate5m" {
+			p.t.Errorf("there is nothing of %s", r.record)
+		}
+	}
+	for _, expr := range []string{
+		`gen_ai_server_request_duration_seconds_bucket{gen_ai_request_model="sim",server_address="llm",le="+Inf",error_type=""}`,
+		`gen_ai_server_time_to_first_token_seconds_count{gen_ai_request_model="sim",server_address="llm"}`,
+		`gen_ai_server_time_per_output_token_seconds_sum{gen_ai_request_model="adapter"}`,
+		`gen_ai_client_token_usage_bucket{gen_ai_token_type="input",le="1024"}`,
+		`gen_ai_client_token_usage_count{gen_ai_token_type="output"}`,
+		`histogram_quantile(0.9, sum by (le) (gen_ai_server_request_duration_seconds_bucket)) > 0.005`,
+	} {
+		if len(p.query(expr)) == 0 {
+			p.t.Errorf("there is no %s", expr)
+		}
+	}
+}
+
 // TestFaults plants eight faults in a gateway under traffic, and sees alerts of each begin and end.
 func TestFaults(t *testing.T) {
 	programT(t, "prometheus")
+	window, lasts := "10s", time.Duration(0)
+	if long {
+		window, lasts = "30s", 2*time.Minute
+	}
 	s := newStage(t)
-	p := startPrometheus(t, s.gateway, "10s")
-	s.send(40*time.Millisecond, func(ctx context.Context) {
-		s.ask(ctx, "sim", rand.IntN(4) > 0, fmt.Sprintf("x-tenant: %d", rand.IntN(20)))
-	})
-	s.send(100*time.Millisecond, func(ctx context.Context) { s.ask(ctx, "adapter", true) })
-	began := time.Now()
-	p.calm(5 * time.Second)
-	t.Logf("calm after %.0f s", time.Since(began).Seconds())
+	p := startPrometheus(t, s.gateway, window)
+	s.goOn()
+	asks := func(model string, headers ...string) func(ctx context.Context) {
+		return func(ctx context.Context) {
+			s.ask(ctx, model, rand.IntN(4) > 0, append(headers, fmt.Sprintf("x-tenant: %d", rand.IntN(1000)))...)
+		}
+	}
+	stopMost := s.send(40*time.Millisecond, asks("sim"))
+	s.send(200*time.Millisecond, asks("adapter"))
+	p.calm(lasts)
 	p.healthy()
 
+	// What is cached is known from Redis, so that goes last.
+	s.goOn()
+	for _, e := range s.engines {
+		e.Reset()
+	}
+	s.goOn()
 	s.set(0, faultproxy.Refuse())
 	s.tune(1, vllmsim.ModeSlow)
-	s.engines[2].Reset()
-	s.push(byPrompts("another", "/nothing"))
-	time.Sleep(25 * time.Second)
-	p.t.Logf("all: %q", names(p.firing()))
-	p.dump(`{__name__=~"warmgate_endpoint.*"}`, `{__name__=~"warmgate_requests_total|warmgate_decisions_total|warmgate_.*cached.*|warmgate_prefix.*|warmgate_eject.*|warmgate_owners"}`,
-		`{__name__=~"warmgate:.*"}`, `rate(warmgate_decisions_total[10s])`)
-	t.FailNow()
-	p.await([]planted{
-		{"dead engine", "WarmgateServerFails", map[string]string{"endpoint": s.proxies[0].Addr()}},
+	stopHalf := s.send(200*time.Millisecond, asks("half"))
+	first := []planted{
+		{"dead engine", "WarmgateServerUnhealthy", map[string]string{"cluster": "llm"}},
 		{"slow engine", "WarmgateServerSlowToWrite", map[string]string{"endpoint": s.proxies[1].Addr()}},
+		{"cache lost", "WarmgateCacheLost", map[string]string{"cluster": "llm"}},
+		{"adapter on half the pool", "WarmgateModelNotEverywhere", map[string]string{"model": "half"}},
+	}
+	p.await(first)
+	s.push(byPrompts("another", "/nothing"))
+	then := []planted{
 		{"wrong Redis password", "WarmgateRedisLogin", map[string]string{"cause": "auth"}},
 		{"scrapes answered 404", "WarmgateScrapesFail", map[string]string{"result": "status"}},
-		{"cache lost", "WarmgateCacheLost", nil},
+	}
+	p.await(then)
+	p.recordedT()
+
+	// What mends these faults makes way for the next.
+	stopHalf()
+	stopMost()
+	s.set(0, faultproxy.Pass())
+	s.tune(1, vllmsim.ModeOK)
+	s.push(s.withBudgets(1))
+	stopFlood := s.send(50*time.Millisecond, func(ctx context.Context) { s.ask(ctx, "sim", true, "x-tenant: flood") })
+	stopBursts := s.send(3*time.Second, func(ctx context.Context) {
+		var all sync.WaitGroup
+		for range 80 {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				asks("sim")(ctx)
+			}()
+		}
+		all.Wait()
 	})
-	p.t.Logf("all: %q", names(p.firing()))
+	second := []planted{
+		{"tenant flood", "WarmgateTenantFlood", nil},
+		{"mis-sized queue", "WarmgateQueueMissized", map[string]string{"cluster": "llm"}},
+	}
+	p.await(second)
+	p.over(append(first, then...))
+
+	stopFlood()
+	stopBursts()
+	s.push(s.withBudgets(1000))
+	p.over(second)
+	p.calm(0)
 }
