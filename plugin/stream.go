@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
@@ -78,6 +79,15 @@ func (stream) Client() string { return string(propertyBytes("source", "address")
 
 // ServedBy implements host.GatewayStream.
 func (stream) ServedBy() string { return property("upstream", "address") }
+
+// Attempts implements host.GatewayStream. The number comes as eight bytes.
+func (stream) Attempts() int {
+	b := propertyBytes("upstream", "request_attempt_count")
+	if len(b) != 8 {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint64(b))
+}
 
 // Details implements host.GatewayStream.
 func (stream) Details() string { return property("response", "code_details") }

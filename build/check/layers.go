@@ -216,8 +216,8 @@ var mayImport = map[string][]string{
 		"plugin/clusters", "plugin/config", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
 	},
 	"plugin/response": {
-		"lb", "lb/answer", "plugin/clusters", "plugin/host", "plugin/learned", "plugin/process", "plugin/request",
-		"plugin/stats",
+		"lb", "lb/answer", "plugin/clusters", "plugin/host", "plugin/learned", "plugin/measured", "plugin/process",
+		"plugin/request", "plugin/stats",
 	},
 	"plugin/stats": {
 		"internal/statname", "internal/topnames", "lb", "lb/budget", "lb/memstore", "plugin/measured",

@@ -37,6 +37,7 @@ func (s *stream) ResponseHeaders() [][2]string     { return nil }
 func (s *stream) SetResponseHeader(string, string) {}
 func (s *stream) RemoveResponseHeader(string)      {}
 func (s *stream) ResponseBody(int, int) []byte     { return nil }
+func (s *stream) Attempts() int                    { return 0 }
 func (s *stream) Details() string                  { return "" }
 func (s *stream) SetNote([]byte)                   {}
 func (s *stream) SetFields([]measured.Field)       {}

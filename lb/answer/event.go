@@ -1,6 +1,10 @@
 package answer
 
-import "github.com/warmgate/warmgate/internal/jsontext"
+import (
+	"bytes"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
+)
 
 // seen is what an answer has shown so far: all of its events, or the beginning of one value.
 type seen struct {
@@ -9,6 +13,9 @@ type seen struct {
 	candidates bool // it has candidates, as Gemini's answers
 	choices    bool // the latest event has some, as OpenAI's
 	output     bool // some of it is output: text, reasoning, a tool call, audio, log probabilities
+	said       bool // likewise, and no reasoning
+	thinks     bool // its output is reasoning, whatever that is called
+	repeats    bool // its output has come before, in parts
 	finished   bool // the engine says that it is done, and why
 	terminated bool // by what ends every stream of its API
 	aborted    bool // the engine has given up
@@ -18,6 +25,8 @@ type seen struct {
 	plain      bool // its text is one string, or it is a list: even if empty, it needs nothing else to be an answer
 	brief      bool // what comes behind output does not matter
 	kind       eventName
+	texts      int    // strings that may be output
+	at         [2]int // where the latest of them begins and ends, in the text that is read
 	fault      fault
 }
 
@@ -102,8 +111,12 @@ func (e *seen) member(text []byte, at int, in role, name []byte) (end int) {
 	case first == '"':
 		content, _, end := jsontext.SkipString(text, at)
 		cut := len(content) > end-at-2 // the rest of it is still to come
-		if len(content) > 0 && (!cut || as == roleText || as > place) {
+		if len(content) > 0 && (!cut || as == roleText || as == roleThought || as > place) {
 			e.text(as, name, content)
+			if as == roleText || as == roleThought || as == placeMessage {
+				e.texts++
+				e.at = [2]int{at + 1, at + 1 + len(content)}
+			}
 		}
 		return end
 	case as == roleFinish && first == '{' && in == placeMeta:
@@ -144,8 +157,12 @@ func isFilled(text []byte, at int) bool {
 // other takes over a value that is neither a string, nor null, nor in a place of its own.
 func (e *seen) other(as role, text []byte, at int) {
 	switch as {
-	case roleText, roleGenerated:
-		e.output = e.output || isFilled(text, at)
+	case roleText, roleThought, roleGenerated:
+		if isFilled(text, at) {
+			e.output, e.said = true, e.said || as != roleThought
+		}
+	case roleThinks:
+		e.thinks = e.thinks || text[at] == 't'
 	case roleDone:
 		is := text[at] == 't'
 		e.finished, e.terminated = e.finished || is, e.terminated || is
@@ -192,16 +209,22 @@ func countsAny(text []byte, at int) bool {
 func (e *seen) text(as role, name, content []byte) {
 	switch as {
 	case roleText, placeResponse:
+		e.output, e.said = true, true
+	case roleThought:
 		e.output = true
 	case placeMessage:
-		e.output = e.output || string(name) == "delta" // a message may be that of an error
+		if string(name) == "delta" { // a message may be that of an error
+			e.output, e.said = true, true
+		}
 	case roleError:
 		e.fault.found = true
 	case roleGenerated:
-		e.output, e.finished, e.terminated = true, true, true
+		e.output, e.said, e.finished, e.terminated = true, true, true, true
 	case roleFinish:
 		e.finish(content)
 	case roleType:
+		e.thinks = e.thinks || bytes.HasPrefix(content, []byte("response.reasoning"))
+		e.repeats = e.repeats || bytes.HasSuffix(content, []byte(".done"))
 		if kind, known := nameOf(content); known {
 			e.kind, e.known = kind, e.known || kind != nameBeat
 			if kind == nameError {

@@ -15,5 +15,5 @@ func ExampleReader() {
 	usage, ok := r.Usage(true)
 	fmt.Printf("%+v %v\n", usage, ok)
 	// Output:
-	// {Prompt:12 Cached:8 Output:1} true
+	// {Prompt:12 Cached:8 Output:1 Reasoning:0} true
 }

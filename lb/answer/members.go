@@ -7,6 +7,8 @@ type role = uint8
 const (
 	roleNone      role = iota
 	roleText           // output, unless it is empty
+	roleThought        // likewise, by which the model thinks
+	roleThinks         // true where what is beside it is such output
 	roleGenerated      // likewise, and the answer ends with it
 	roleFinish         // why the answer ends, null before
 	roleDone           // true at the end
@@ -69,8 +71,8 @@ var roles = [...][]word{
 		{"item", placeBlock},
 		{"part", placeBlock},
 		{"content", roleText},
-		{"reasoning_content", roleText},
-		{"thinking", roleText},
+		{"reasoning_content", roleThought},
+		{"thinking", roleThought},
 		{"text", roleText},
 		{"text_output", roleText | ofAPI},
 		{"generated_text", roleGenerated | ofAPI},
@@ -112,6 +114,7 @@ var roles = [...][]word{
 	placeContent:   {{"parts", placeParts}},
 	placeParts: {
 		{"text", roleText},
+		{"thought", roleThinks},
 		{"functionCall", roleText},
 		{"inlineData", roleText},
 		{"executableCode", roleText},
@@ -119,14 +122,14 @@ var roles = [...][]word{
 	},
 	placeMessage: {
 		{"content", roleText},
-		{"reasoning_content", roleText},
-		{"reasoning", roleText},
-		{"reasoning_details", roleText},
-		{"thinking", roleText},
+		{"reasoning_content", roleThought},
+		{"reasoning", roleThought},
+		{"reasoning_details", roleThought},
+		{"thinking", roleThought},
 		{"refusal", roleText},
 		{"text", roleText},
 		{"partial_json", roleText},
-		{"signature", roleText},
+		{"signature", roleThought},
 		{"tool_calls", roleText},
 		{"function_call", roleText},
 		{"audio", roleText},
@@ -136,7 +139,7 @@ var roles = [...][]word{
 	},
 	placeBlock: {
 		{"text", roleText},
-		{"thinking", roleText},
+		{"thinking", roleThought},
 		{"name", roleText},
 		{"data", roleText},
 		{"transcript", roleText},

@@ -25,13 +25,14 @@ type Reader struct {
 	tail  []byte // of the event or answer so far
 	head  []byte // beginning of the event or answer, once tail has lost it
 
-	noUsage   bool // nobody wants the usage
-	begun     bool // it shows output: no more is needed of beginnings
-	data      int  // events that may be output of an API that is not known, while nothing else has shown any
-	odd       bool // there were events of no API that is known
-	expected  bool // it has to be in an API that is known
-	partial   bool // an event that may be output was too long to tell
-	unsettled int  // bytes read before that
+	tally     *tally // of its events with output, nil if nobody wants that
+	noUsage   bool   // nobody wants the usage
+	begun     bool   // it shows output: no more is needed of beginnings
+	data      int    // events that may be output of an API that is not known, while nothing else has shown any
+	odd       bool   // there were events of no API that is known
+	expected  bool   // it has to be in an API that is known
+	partial   bool   // an event that may be output was too long to tell
+	unsettled int    // bytes read before that
 	seen      seen
 	name      eventName // of the event whose data is to come
 	last      []byte    // end of an answer that has begun
@@ -68,6 +69,9 @@ func (r *Reader) WithoutUsage() { r.noUsage = true }
 
 // Read reads the next part of the answer.
 func (r *Reader) Read(part []byte) {
+	if r.begun && r.tally != nil && len(r.tail) == 0 && !r.cut && r.tally.isAlone(part) {
+		return // it says nothing of how the stream ends
+	}
 	if r.form == formUnknown && !r.cut {
 		r.form = formOf(part)
 	}
@@ -186,7 +190,7 @@ func (r *Reader) events(text []byte) {
 	if r.begun && r.noUsage {
 		return
 	}
-	if r.begun && n > 0 && len(r.tail) == 0 && !r.cut && text[n-1] == '\n' && !mayHaveUsage(text) {
+	if r.tally == nil && r.begun && n > 0 && len(r.tail) == 0 && !r.cut && text[n-1] == '\n' && !mayHaveUsage(text) {
 		return
 	}
 	for {
@@ -200,6 +204,11 @@ func (r *Reader) events(text []byte) {
 			r.keepTail(line)
 			line = r.tail
 		}
+		if r.begun && r.tally != nil && !r.cut && r.tally.isAlike(line) {
+			r.tail = r.tail[:0]
+			text = text[end+1:]
+			continue
+		}
 		r.usage.read(line, r.cut, true)
 		if !r.begun {
 			if r.cut {
@@ -209,6 +218,9 @@ func (r *Reader) events(text []byte) {
 				r.line(line)
 			}
 			r.begun = r.seen.settled()
+		}
+		if r.begun && r.tally != nil {
+			r.tally.count(line, r.cut)
 		}
 		r.tail, r.head, r.cut = r.tail[:0], r.head[:0], false
 		text = text[end+1:]

@@ -15,6 +15,8 @@ type Usage struct {
 	Prompt int // of the whole prompt
 	Cached int // of the prompt, found in the KV cache
 	Output int // of all answers together
+
+	Reasoning int // of these, by which the model only thinks, if that is reported
 }
 
 // usageSeen is the usage that an answer has shown so far.
@@ -23,6 +25,7 @@ type usageSeen struct {
 	cacheWrites int // tokens written to the cache, in Anthropic's field for them
 	found       bool
 	cacheReads  bool // latest.Cached is from Anthropic's field for it
+	thoughts    int  // Gemini's, which are not in its output
 }
 
 // maxTokens bounds the numbers that are read, so that their sums and products cannot overflow.
@@ -51,13 +54,18 @@ func (u *usageSeen) sum() Usage {
 	if u.cacheReads && sum.Cached+u.cacheWrites > sum.Prompt {
 		sum.Prompt += sum.Cached + u.cacheWrites
 	}
+	if u.thoughts > 0 {
+		sum.Reasoning = u.thoughts
+		sum.Output += u.thoughts
+	}
+	sum.Reasoning = min(sum.Reasoning, sum.Output)
 	return sum
 }
 
 // readObject reads the object with the usage at the beginning of the text.
 func (u *usageSeen) readObject(text []byte) {
 	var name []byte
-	details := false // in the details of the prompt
+	detail := "" // the one that counts, in the object
 	for i, depth := 0, 0; i < len(text); {
 		switch text[i] {
 		case '{', '[':
@@ -73,17 +81,28 @@ func (u *usageSeen) readObject(text []byte) {
 		case '"':
 			name, _, i = jsontext.SkipString(text, i)
 			if depth == 1 {
-				details = string(name) == "prompt_tokens_details" || string(name) == "input_tokens_details"
+				detail = detailIn(name)
 			}
 		default:
 			end := jsontext.SkipScalar(text, i)
-			counts := depth == 1 || depth == 2 && details && string(name) == "cached_tokens"
+			counts := depth == 1 || depth == 2 && detail == string(name)
 			if n, ok := tokenCount(text[i:end]); ok && counts {
 				u.set(name, n)
 			}
 			i = end
 		}
 	}
+}
+
+// detailIn returns which member of the details of the prompt or the answer counts.
+func detailIn(name []byte) string {
+	switch string(name) {
+	case "prompt_tokens_details", "input_tokens_details":
+		return "cached_tokens"
+	case "completion_tokens_details", "output_tokens_details":
+		return "reasoning_tokens"
+	}
+	return ""
 }
 
 func (u *usageSeen) set(name []byte, n int) {
@@ -98,6 +117,10 @@ func (u *usageSeen) set(name []byte, n int) {
 		u.cacheWrites = n
 	case "completion_tokens", "output_tokens", "candidatesTokenCount":
 		u.latest.Output = n
+	case "reasoning_tokens":
+		u.latest.Reasoning = n
+	case "thoughtsTokenCount":
+		u.thoughts = n
 	}
 }
 

@@ -75,10 +75,14 @@ func referenceUsage(u *usageSeen, answer []byte, event bool) {
 		if n, err := strconv.ParseUint(string(m.value), 10, 63); err == nil { // no sign: -0 is no number of tokens
 			u.set([]byte(m.name), int(n))
 		}
-		if m.name == "prompt_tokens_details" || m.name == "input_tokens_details" {
+		detail := map[string]string{
+			"prompt_tokens_details": "cached_tokens", "input_tokens_details": "cached_tokens",
+			"completion_tokens_details": "reasoning_tokens", "output_tokens_details": "reasoning_tokens",
+		}[m.name]
+		if detail != "" {
 			details, _ := membersOf(m.value)
 			for _, d := range details {
-				if n, err := strconv.ParseUint(string(d.value), 10, 63); err == nil && d.name == "cached_tokens" {
+				if n, err := strconv.ParseUint(string(d.value), 10, 63); err == nil && d.name == detail {
 					u.set([]byte(d.name), int(n))
 				}
 			}
@@ -94,7 +98,7 @@ func (f forger) pick(from ...string) string { return from[f.IntN(len(from))] }
 func (f forger) key() string {
 	return f.pick("usage", "usage", "meta_info", "usageMetadata", "response", "message", "input", "content", "choices",
 		"a\\\"", "",
-		"prompt_tokens", "input_tokens", "cached_tokens", "prompt_tokens_details", "output_tokens", "_tokens", "data:",
+		"prompt_tokens", "input_tokens", "cached_tokens", "prompt_tokens_details", "output_tokens", "_tokens", "reasoning_tokens", "data:",
 		"\\\\")
 }
 
@@ -105,6 +109,8 @@ func (f forger) usage() string {
 		`{"prompt_tokens":%d,"completion_tokens" : %d,"prompt_tokens_details":{"cached_tokens":%d}}`,
 		`{"input_tokens":%d,"output_tokens":%d,"input_tokens_details":{"cached_tokens":%d}}`,
 		`{"input_tokens":%d,"output_tokens":%d,"cache_read_input_tokens":%d}`,
+		`{"prompt_tokens":%d,"completion_tokens":%d,"completion_tokens_details":{"a":1,"reasoning_tokens":%d}}`,
+		`{"promptTokenCount":%d,"candidatesTokenCount":%d,"thoughtsTokenCount":%d}`,
 		`{"prompt_tokens": %d,"completion_tokens":%d,"cached_tokens":%d,"prompt_tokens_details":null}`,
 		`{"promptTokenCount":%d,"candidatesTokenCount":%d,"cachedContentTokenCount":%d}`,
 	), n(), n(), n())
@@ -262,7 +268,7 @@ func TestUsageOfLongEvents(t *testing.T) {
 		`"usage":{"input_tokens":900,"input_tokens_details":{"cached_tokens":800},"output_tokens":5},"user":null},` +
 		`"type":"x"}` + "\n\n"
 	created := `data: {"response":{"instructions":"` + long + `","usage":null}}` + "\n\n"
-	want := Usage{900, 800, 5}
+	want := Usage{900, 800, 5, 0}
 	for name, parts := range map[string][]string{
 		"behind another":      {created, event, "data: [DONE]\n\n"},
 		"in one part":         {created + event + "data: [DONE]\n\n"},

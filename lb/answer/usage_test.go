@@ -41,35 +41,54 @@ var usageTexts = map[string]struct {
 	want Usage
 	ok   bool
 }{
-	"stream": {streamed, Usage{1203, 1184, 16}, true},
-	"spaces": {"{\"usage\": {\"prompt_tokens\" : 7 , \"completion_tokens\":\n3\n}}", Usage{7, 0, 3}, true},
+	"stream": {streamed, Usage{1203, 1184, 16, 0}, true},
+	"spaces": {"{\"usage\": {\"prompt_tokens\" : 7 , \"completion_tokens\":\n3\n}}", Usage{7, 0, 3, 0}, true},
 	"anthropic": {
 		`{"usage":{"input_tokens":20,"cache_read_input_tokens":12,"output_tokens":4}}`,
-		Usage{20, 12, 4},
+		Usage{20, 12, 4, 0},
 		true,
 	},
 	"anthropic, apart": {`{"usage":{"input_tokens":20,"cache_creation_input_tokens":3,` +
-		`"cache_read_input_tokens":120,"output_tokens":4}}`, Usage{143, 120, 4}, true},
+		`"cache_read_input_tokens":120,"output_tokens":4}}`, Usage{143, 120, 4, 0}, true},
 	"anthropic, new": {`{"usage":{"input_tokens":20,"cache_creation_input_tokens":100,` +
-		`"cache_read_input_tokens":0,"output_tokens":4}}`, Usage{120, 0, 4}, true},
-	"anthropic, events": {anthropicEvents, Usage{1228, 1200, 15}, true},
+		`"cache_read_input_tokens":0,"output_tokens":4}}`, Usage{120, 0, 4, 0}, true},
+	"anthropic, events": {anthropicEvents, Usage{1228, 1200, 15, 0}, true},
 	"responses": {`{"output":[{"usage":{"input_tokens":1}}],"usage":{"input_tokens":20,` +
-		`"input_tokens_details":{"cached_tokens":12},"output_tokens":4},"user":null}`, Usage{20, 12, 4}, true},
-	"responses, events": {responseEvents, Usage{900, 800, 5}, true},
+		`"input_tokens_details":{"cached_tokens":12},"output_tokens":4},"user":null}`, Usage{20, 12, 4, 0}, true},
+	"responses, events": {responseEvents, Usage{900, 800, 5, 0}, true},
 	"sglang": {`{"text":"a","meta_info":{"id":"x","finish_reason":{"type":"stop","prompt_tokens":1},` +
-		`"prompt_tokens":20,"completion_tokens":4,"cached_tokens":12}}`, Usage{20, 12, 4}, true},
+		`"prompt_tokens":20,"completion_tokens":4,"cached_tokens":12}}`, Usage{20, 12, 4, 0}, true},
 	"sglang, a list": {
 		`[{"text":"a","meta_info":{"prompt_tokens":20,"completion_tokens":4,"cached_tokens":12}}]`,
-		Usage{20, 12, 4},
+		Usage{20, 12, 4, 0},
 		true,
 	},
 	"gemini": {"{\n \"candidates\": [{\"args\": {\"usageMetadata\": {\"promptTokenCount\": 1}}}],\n " +
 		"\"usageMetadata\": {\n  \"promptTokenCount\": 20,\n  \"candidatesTokenCount\": 4,\n  " +
-		"\"cachedContentTokenCount\": 12\n }\n}\n", Usage{20, 12, 4}, true},
+		"\"cachedContentTokenCount\": 12\n }\n}\n", Usage{20, 12, 4, 0}, true},
 	"gemini, a list": {"[{\"usageMetadata\":{\"promptTokenCount\":20}}," +
-		"\r\n{\"usageMetadata\":{\"promptTokenCount\":20,\"candidatesTokenCount\":4}}]", Usage{20, 0, 4}, true},
+		"\r\n{\"usageMetadata\":{\"promptTokenCount\":20,\"candidatesTokenCount\":4}}]", Usage{20, 0, 4, 0}, true},
+	"gemini, thinking": {
+		`{"usageMetadata":{"promptTokenCount":20,"candidatesTokenCount":4,"thoughtsTokenCount":30}}`,
+		Usage{20, 0, 34, 30},
+		true,
+	},
+	"reasoning": {`{"usage":{"prompt_tokens":20,"completion_tokens":50,"prompt_tokens_details":{"reasoning_tokens":9},` +
+		`"completion_tokens_details":{"reasoning_tokens":40,"cached_tokens":8}}}`, Usage{20, 0, 50, 40}, true},
+	"reasoning, responses": {`{"usage":{"input_tokens":20,"output_tokens":50,` +
+		`"output_tokens_details":{"reasoning_tokens":40}}}`, Usage{20, 0, 50, 40}, true},
+	"reasoning, sglang": {
+		`{"usage":{"prompt_tokens":20,"completion_tokens":50,"reasoning_tokens":40}}`,
+		Usage{20, 0, 50, 40},
+		true,
+	},
+	"more reasoning than there is": {
+		`{"usage":{"prompt_tokens":20,"completion_tokens":5,"reasoning_tokens":40}}`,
+		Usage{20, 0, 5, 5},
+		true,
+	},
 	"arguments": {`{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1},"cached_tokens":9}}],` +
-		`"usage":{"input_tokens":20}}`, Usage{20, 0, 0}, true},
+		`"usage":{"input_tokens":20}}`, Usage{20, 0, 0, 0}, true},
 	"only arguments": {
 		`{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1},"cached_tokens":9}}]}`,
 		Usage{},
@@ -81,12 +100,12 @@ var usageTexts = map[string]struct {
 		false,
 	},
 	"details elsewhere": {`{"usage":{"prompt_tokens":20,"completion_tokens_details":{"cached_tokens":9},` +
-		`"x":{"cached_tokens":9,"prompt_tokens":1}}}`, Usage{20, 0, 0}, true},
+		`"x":{"cached_tokens":9,"prompt_tokens":1}}}`, Usage{20, 0, 0, 0}, true},
 	"broken off":        {`{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1}}`, Usage{}, false},
 	"a line broken off": {`data: {"content_block":{"input":{"usage":{"input_tokens":1}}` + "\n\n", Usage{}, false},
 	"more than there is": {
 		`{"usage":{"prompt_tokens":20,"prompt_tokens_details":{"cached_tokens":120}}}`,
-		Usage{20, 120, 0},
+		Usage{20, 120, 0, 0},
 		true,
 	},
 	"none":          {`{"choices":[{"text":"the _tokens\" : 5"}]}`, Usage{}, false},
@@ -99,7 +118,7 @@ var usageTexts = map[string]struct {
 	"cut off":       {`{"usage":{"prompt_tokens":12`, Usage{}, false},
 	"written by it": {`{"text":"\"prompt_tokens\":5,"}`, Usage{}, false},
 	"reported each time": {`{"usage":{"prompt_tokens":9,"completion_tokens":1}}` +
-		`{"usage":{"prompt_tokens":9,"completion_tokens":2}}`, Usage{9, 0, 2}, true},
+		`{"usage":{"prompt_tokens":9,"completion_tokens":2}}`, Usage{9, 0, 2, 0}, true},
 }
 
 // The usage is found however the response is split into parts, and nothing else is mistaken for it.

@@ -34,6 +34,9 @@ func (pt *part) check() {
 	pt.checkSession()
 	pt.Policy = cmp.Or(policy.Describe(pt.Policy).Name, pt.Policy) // not one of its aliases
 	pt.warnUnused()
+	if !pt.Telemetry.Enabled {
+		pt.idle([]string{keyReadAnswers}, "has no effect with telemetry.enabled false")
+	}
 	pt.checkLevel()
 	pt.checkMetrics()
 	pt.checkModels()
@@ -153,8 +156,8 @@ func outerKeys() []string {
 	return append([]string{
 		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
 		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyHashClusters, keyClusterHeader, keyFirst,
-		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL, keyInspectPath, keyInspectToken,
-		keyPrices, keyCurrency, keyPricedTenant,
+		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL, keyInspectPath, keyInspectToken, keyPrices, keyCurrency,
+		keyPricedTenant, keyTelemetry, keyReadAnswers, "lb_config.telemetry.log", "lb_config.telemetry.spans",
 	}, redisKeys...)
 }
 
@@ -184,6 +187,7 @@ func (pt *part) checkNested() {
 	in.Store, in.ReserveTimeout, in.Redis = pt.Store, pt.ReserveTimeout, pt.Redis
 	in.DebugHeaders, in.Shadow, in.DetailLog, in.Prices = pt.DebugHeaders, pt.Shadow, pt.DetailLog, pt.Prices
 	in.Prices.Header = pt.TenantHeader()
+	in.Telemetry = pt.Telemetry
 	in.check()
 	pt.Clusters.Endpoint = &in.Config
 }

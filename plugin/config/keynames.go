@@ -13,6 +13,12 @@ const keyUnit = "lb_config.unit"
 // keyZones is the key that only has an effect where zones are known.
 const keyZones = "lb_config.zone_penalty"
 
+// The keys of what is measured of requests.
+const (
+	keyTelemetry   = "lb_config.telemetry.enabled"
+	keyReadAnswers = "lb_config.telemetry.read_answers"
+)
+
 // The keys of caps and of the queue.
 const (
 	keyMaxInflight       = "lb_config.max_inflight"

@@ -5,7 +5,7 @@ import "github.com/warmgate/warmgate/lb/setting"
 // telemetryKeys are the keys of what is measured of requests.
 var telemetryKeys = []key{
 	{Key: setting.Key{
-		Name: "lb_config.telemetry.enabled", Type: setting.Boolean, Default: "true",
+		Name: keyTelemetry, Type: setting.Boolean, Default: "true",
 		Title: setting.Doc("Measure requests", "测量请求"),
 		Meaning: setting.Doc(
 			"Count each request that is over, with its outcome, times, tokens and costs, in statistics; `false`: no "+
@@ -15,7 +15,7 @@ var telemetryKeys = []key{
 		Field: func(s any) any { return &s.(*Config).Telemetry.Enabled },
 	}},
 	{Key: setting.Key{
-		Name: "lb_config.telemetry.read_answers", Type: setting.Boolean, Default: "true",
+		Name: keyReadAnswers, Type: setting.Boolean, Default: "true",
 		Title: setting.Doc("Read answers", "读取应答"),
 		Meaning: setting.Doc(
 			"Read answers to their end, for `usage`, the tokens of a stream without it, and the times between them; "+

@@ -43,6 +43,7 @@ func (s *Stream) headersCame(end bool) host.Action {
 	case !pl.Config.Enabled:
 		return pl.pass(lb.ReasonDisabled)
 	}
+	now := s.arrived()
 	if pl.Scope = s.scopeOf(pl.Scope); pl.Scope == "" {
 		return pl.pass(lb.ReasonNoCluster)
 	}
@@ -50,7 +51,7 @@ func (s *Stream) headersCame(end bool) host.Action {
 		// a route has sent it there, perhaps because a client named it
 		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
-	s.Body.Arrived(s.arrived(), end)
+	s.Body.Arrived(now, end)
 	pl.MeetCall(end)
 	pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, false)
 	if pl.LacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
@@ -76,12 +77,13 @@ func (s *Stream) headersCame(end bool) host.Action {
 	return host.Hold
 }
 
-// arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it, or
-// somebody watches.
+// arrived returns the time at which the headers have come: exactly, if the request is measured, its deadline counts
+// from it, or somebody watches.
 func (s *Stream) arrived() time.Duration {
 	now := s.plugin.VM.Clock()
-	q := &s.first.Config.Queue
-	if q.Enabled() && q.DeadlineHeader != "" || s.plugin.VM.Inspector.Decisions.Watched(now) {
+	c := s.first.Config
+	q := &c.Queue
+	if c.Telemetry.Enabled || q.Enabled() && q.DeadlineHeader != "" || s.plugin.VM.Inspector.Decisions.Watched(now) {
 		now = s.plugin.VM.ReadClock()
 	}
 	s.Body.BeganAt = now

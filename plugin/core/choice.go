@@ -167,6 +167,7 @@ func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 		return host.Proceed
 	}
 	r := pl.NoteRefused(why, expected)
+	pl.serving.Refused = pl.Config.Overload.Status
 	pl.Gateway.Reply(pl.Config.Overload.Status, refusalHeaders(&r), overloadBody(why))
 	return host.Hold
 }
@@ -176,6 +177,7 @@ func (pl *choice) forbid(why lb.Reason, text string) host.Action {
 	pl.Enter(placement.PhaseUncounted)
 	pl.Gateway.Unsteer()
 	pl.decided(why)
+	pl.serving.Refused = 403
 	pl.Gateway.Reply(403, nil, text)
 	return host.Hold
 }
@@ -193,6 +195,7 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 		return pl.leaveAdopted()
 	}
 	pl.leaveToGateway()
+	pl.Response.SentAt = pl.plugin.VM.GW.Now()
 	if pl.outer == nil && pl.region.IsAway() {
 		pl.region.Recall()
 	}

@@ -359,6 +359,8 @@ func (s *fakeStream) RemoveRequestHeader(name string) {
 	s.writable(s.Request).Del(name)
 }
 
+func (s *fakeStream) Attempts() int { s.called("Attempts"); return s.Stream.Attempts }
+
 func (s *fakeStream) Details() string { s.called("Details"); return s.Stream.Details }
 
 func (s *fakeStream) SetNote(text []byte) { s.called("SetNote"); s.note = string(text) }

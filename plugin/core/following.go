@@ -12,7 +12,8 @@ func (pl *choice) answerBegins(end bool) {
 	if pl.Phase == placement.PhaseNew || pl.Phase == placement.PhaseDone {
 		return
 	}
-	headers := s.LeasedHeaders()
+	s.Measures = pl.inside == nil && pl.isMeasured()
+	headers := s.Headers()
 	if placement.IsInformational(pl.Response.Status) { // the response is still to come
 		pl.Response.Status = 0
 		return
@@ -27,6 +28,8 @@ func (pl *choice) answerBegins(end bool) {
 	}
 	if pl.Phase == placement.PhaseLeased {
 		s.Begin(headers, end)
+	} else if s.Measures {
+		s.ReadAs(headers, end)
 	}
 	s.ReadReport()
 	pl.setDebugHeaders()
@@ -49,9 +52,15 @@ func (pl *choice) end() {
 	if pl.Phase == placement.PhaseUncounted && pl.Response.Status == 0 {
 		pl.region.Failed() // unless its client has left
 	}
+	pl.serving.Measures = pl.inside == nil && pl.isMeasured()
 	pl.serving.End()
 	pl.showing.end()
 	if pl.inside == nil && pl.Config != nil {
 		pl.report()
 	}
+}
+
+// isMeasured reports whether the request is measured.
+func (pl *choice) isMeasured() bool {
+	return pl.Config != nil && pl.Config.Telemetry.Enabled && pl.Body.BeganAt > 0 && !pl.Trial
 }

@@ -172,7 +172,8 @@ func (d *fakeDriver) readsEnds(n int, ended bool) (read int) {
 // Of streams that have begun only the first ones and then some are read to their ends, and all of an endpoint one of
 // whose streams had none.
 func TestReadsEndsOfSomeStreams(t *testing.T) {
-	d := startFake(t, 1, 1, `{"lb_policy":"global_least_request","lb_config":{"health":{"slow_start":0,"consecutive_failures":1000}}}`)
+	d := startFake(t, 1, 1, `{"lb_policy":"global_least_request","lb_config":{"telemetry":{"read_answers":false},
+		"health":{"slow_start":0,"consecutive_failures":1000}}}`)
 	if n := d.readsEnds(learned.SampleFirst, true); n != learned.SampleFirst {
 		t.Errorf("%d of the first %d are read to their ends", n, learned.SampleFirst)
 	}

@@ -137,6 +137,8 @@ type GatewayStream interface {
 	// ResponseBody returns at most max bytes from the given place of the part of the response that is passing, in
 	// memory that the next call of any method uses again.
 	ResponseBody(from, max int) []byte
+	// Attempts returns how often the request was sent to an endpoint so far, 0 where the gateway does not say.
+	Attempts() int
 	// Details returns how the response came about, as the gateway calls it: such as via_upstream.
 	Details() string
 	// SetNote sets a text for the access log, and for an instance of the plugin behind this one: no client can write

@@ -20,15 +20,16 @@ func (s *Serving) Begin(headers [][2]string, end bool) {
 	if pl.Phase == PhaseLeased && status > 0 && status < 400 && !pl.Idle() { // still leased: not misrouted
 		pl.Lease.trackResponse(true)
 	}
-	s.readAs(headers, end)
+	s.ReadAs(headers, end)
 }
 
-// readAs has the body of the response read as what the request and its headers say; end: it has none.
-func (s *Serving) readAs(headers [][2]string, end bool) {
+// ReadAs has the body of the response read as what the request and its headers say; end: it has none.
+func (s *Serving) ReadAs(headers [][2]string, end bool) {
 	pl := s.Of
 	r, l := &pl.Response, &pl.Lease
 	r.Use = response.Use{
-		Addr: l.Addr, PlacedAt: pl.placedAt(), Requested: pl.Prompt.Work.Streamed, Exact: pl.Config.AmongClusters(),
+		Addr: l.Addr, PlacedAt: pl.placedAt(), Requested: pl.Prompt.Work.Info.Stream, Exact: pl.Config.AmongClusters(),
+		Learns: pl.Phase == PhaseLeased, Counts: s.Measures && pl.Config.Telemetry.ReadAnswers,
 	}
 	if r.Status < 200 || r.Status >= 300 || pl.Idle() { // of that, no answer says anything
 		return
@@ -55,10 +56,10 @@ func (s *Serving) ReadReport() {
 	}
 }
 
-// LeasedHeaders reads the headers of the response to a request that is counted, and takes over its status.
-func (s *Serving) LeasedHeaders() [][2]string {
+// Headers reads the headers of the response to a request that is counted or measured, and takes over its status.
+func (s *Serving) Headers() [][2]string {
 	pl := s.Of
-	if pl.Phase != PhaseLeased {
+	if pl.Phase != PhaseLeased && !s.Measures {
 		return nil
 	}
 	headers := pl.Gateway.ResponseHeaders()
@@ -82,8 +83,7 @@ func (s *Serving) AnswerGoesOn(size int, end bool) {
 	if size > 0 && r.Retry != nil {
 		pl.charge.readRetry(size)
 	}
-	if at, begins := r.GoOn(size, end, pl.Phase == PhaseLeased); begins && r.Streamed {
-		r.FirstAt = r.Env.GW.Now()
+	if at, begins := r.GoOn(size, end); begins && r.Streamed && pl.Phase == PhaseLeased {
 		s.firstToken(at)
 	}
 }

@@ -8,7 +8,13 @@ import (
 )
 
 // Serving is who serves a request, and what its answer shows.
-type Serving struct{ Of *Placement }
+type Serving struct {
+	Of *Placement
+	// Measures: this is the last choice of a request that is measured, and so the one that it is measured by
+	Measures bool
+	counted  bool // its end was counted where it was served
+	Refused  int  // status with which the plugin has answered in a server's place, 0 if it has not
+}
 
 // followServed moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
@@ -52,7 +58,7 @@ func (s *Serving) followServed() {
 // ServesAsChosen reports whether the endpoint serves the request that was chosen for it here.
 func (s *Serving) ServesAsChosen() bool {
 	pl := s.Of
-	return pl.Lease.Chosen != "" && pl.Lease.Addr == pl.Lease.Chosen && pl.isFollowed()
+	return pl.Lease.Chosen != "" && pl.Lease.Addr == pl.Lease.Chosen && isFollowed(&pl.basis)
 }
 
 // lists reports whether the address is one of the cluster's endpoints, or the cluster one of those chosen among.

@@ -23,8 +23,12 @@ func (s *Serving) End() {
 		pl.Response.Reached = served != ""
 		s.misrouted(served)
 	}
-	if pl.Phase == PhaseLeased {
+	switch {
+	case pl.Phase == PhaseLeased:
+		s.counted = true
 		s.judge(pl.Shared.Clock())
+	case s.Measures && pl.Response.Status >= 200 && pl.Response.Status < 300:
+		pl.Response.Judge()
 	}
 	pl.Enter(PhaseDone)
 }
@@ -34,6 +38,7 @@ func (s *Serving) judge(now time.Duration) {
 	pl := s.Of
 	outcome := lb.Outcome{}
 	s.learnUsage(now, &outcome)
+	s.learnRates()
 	verdict := pl.Judge.judged()
 	pl.Judge.learnCall(now, verdict)
 	pl.Judge.Result = resultOf(verdict)
@@ -45,7 +50,8 @@ func (s *Serving) judge(now time.Duration) {
 		s.expectMetrics(now)
 	}
 	pl.Wait.answerEnded(now, verdict)
-	pl.charge.endCharges()
+	t := s.tokens()
+	pl.charge.endCharges(&t)
 	if pl.Kept.LosesPrompt(verdict, pl.Lease.Reservation.Grant.Cached, pl.Response.Status) {
 		pl.Lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 	}

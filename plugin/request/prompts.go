@@ -14,6 +14,7 @@ type Prompts struct {
 	ProcessSecret [16]byte // of all VMs of this process
 	chainers      map[chainConfig]*prompt.Chainer
 	Models        learned.Models      // how long prompts and answers are
+	Rates         learned.Rates       // how many tokens what passes stands for
 	Firsts        learned.Firsts      // how prompts begin
 	errors        learned.MatchErrors // how well expectations are met
 }
@@ -27,7 +28,8 @@ type chainConfig struct {
 // NewPrompts returns the part of a VM that has seen no prompt.
 func NewPrompts() *Prompts {
 	return &Prompts{
-		chainers: map[chainConfig]*prompt.Chainer{}, Models: learned.Models{}, Firsts: learned.Firsts{},
+		chainers: map[chainConfig]*prompt.Chainer{}, Models: learned.Models{}, Rates: learned.Rates{},
+		Firsts: learned.Firsts{},
 		errors: learned.MatchErrors{},
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/measured"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // The body of a good answer is read until its first token, so that what only announces one does not count as one, and
-// at its end: an error may come under status 200. What is between matters for usage alone.
+// at its end: an error may come under status 200. What is between matters for usage, and for what is measured: passing.go.
 
 const (
 	// readWithin is how many bytes are read at once: they fit into memory that is used again.
@@ -20,6 +21,8 @@ const (
 	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
 	// the end of an answer in one piece.
 	usageWithin = 2 << 10
+	// countWithin is how many bytes of each part of a stream are read for what is counted of it.
+	countWithin = 64 << 10
 )
 
 // drawn is what was decided about a stream of which it does not matter whether it is read to its end.
@@ -48,6 +51,10 @@ type State struct {
 	BegunAt  time.Duration // when nothing of the prompt was left to compute, 0 where it does not matter
 	SentAt   time.Duration // when the request was sent on, 0 before
 	FirstAt  time.Duration // when a stream has shown its first output, 0 before
+	LatestAt time.Duration // when it has shown its latest output
+	Gaps     *measured.Gaps
+	Outputs  int64         // parts of a stream that have shown output
+	Skipped  int           // bytes of a stream that were not counted
 	asked    time.Duration // the latest tick when all of the request was sent, 0 before
 	answered time.Duration // that when it had begun, without a look at the clock
 	TTFT     time.Duration // from the plan to the first token, for prefix_cache
@@ -78,6 +85,8 @@ type Use struct {
 	Addr      string        // of the endpoint that answers
 	PlacedAt  time.Duration // when it got the request
 	Requested bool          // as a stream of tokens
+	Learns    bool          // what it shows is learned for its cluster
+	Counts    bool          // what passes of it is counted, and timed
 	Exact     bool          // when it begins matters to more than a tick
 	Usage     bool          // its usage matters
 	API       answer.API    // what the answer has to be in, by the path of the request
@@ -130,20 +139,21 @@ func (r *Reading) Passed(size int, end bool) (matters bool) {
 		r.Parts++
 		r.Bytes += size
 	}
-	return !r.Begun || end || r.reads || r.Retry != nil
+	return !r.Begun || end || r.reads || r.Counts && r.Streamed || r.Retry != nil
 }
 
-// GoOn reads a part of the body, size bytes. It returns when the answer has begun, if it has with this part. counted is
-// whether the request is counted at the endpoint that answers.
-func (r *Reading) GoOn(size int, end, counted bool) (at time.Duration, begins bool) {
+// GoOn reads a part of the body, size bytes. It returns when the answer has begun, if it has with this part.
+func (r *Reading) GoOn(size int, end bool) (at time.Duration, begins bool) {
+	events := r.events()
 	switch {
 	case size == 0:
-	case r.reads && counted:
+	case r.reads:
 		r.read(size)
 	default:
 		r.Unread = true
 	}
-	if r.Begun || !counted {
+	if r.Begun {
+		r.goesOn(size, events, end)
 		return 0, false
 	}
 	if at, r.Begun = r.hasBegun(end); !r.Begun {
@@ -156,16 +166,19 @@ func (r *Reading) GoOn(size int, end, counted bool) (at time.Duration, begins bo
 	}
 	r.Streamed = !end && r.streams()
 	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
+	r.firstOutput()
 	return at, true
 }
 
 // isInAPI reports whether the answer has to be in an API that is known: by the path of the request, and because other
 // answers of the cluster to such calls were.
-func (r *Reading) isInAPI() bool { return r.API != answer.OtherAPI && r.Cluster.Outputs>>r.API&1 > 0 }
+func (r *Reading) isInAPI() bool {
+	return r.Learns && r.API != answer.OtherAPI && r.Cluster.Outputs>>r.API&1 > 0
+}
 
 // learnOutput is called when the answer has begun.
 func (r *Reading) learnOutput() {
-	if r.API != answer.OtherAPI && r.Answer != nil && r.Answer.HasOutput() {
+	if r.Learns && r.API != answer.OtherAPI && r.Answer != nil && r.Answer.HasOutput() {
 		r.Cluster.Outputs |= 1 << r.API
 	}
 }
@@ -191,7 +204,10 @@ func (r *Reading) read(size int) {
 		if r.isInAPI() {
 			r.Answer.Expect()
 		}
-		if !r.Usage {
+		switch {
+		case r.Counts:
+			r.Answer.Count()
+		case !r.Usage:
 			r.Answer.WithoutUsage()
 		}
 	}
@@ -201,10 +217,11 @@ func (r *Reading) read(size int) {
 	}
 }
 
-// readBytes reads size bytes that are passing: all of them until the answer has begun, then the last ones.
+// readBytes reads size bytes that are passing: all of them until the answer has begun, and of a stream whose events are
+// counted; then the last ones.
 func (r *Reading) readBytes(size int) {
 	at := 0
-	for at < size && !r.Answer.Begun() {
+	for at < size && (!r.Answer.Begun() || r.Counts && at < countWithin && r.Answer.Streams()) {
 		text := r.From.ResponseBody(at, readWithin)
 		if len(text) == 0 {
 			break
@@ -219,6 +236,7 @@ func (r *Reading) readBytes(size int) {
 	begin := max(at, size-usageWithin)
 	if begin > at {
 		r.Answer.Skip()
+		r.Skipped += begin - at
 	}
 	r.Answer.Read(r.From.ResponseBody(begin, usageWithin))
 }
@@ -239,10 +257,10 @@ func (r *Reading) hasBegun(end bool) (at time.Duration, begun bool) {
 	if n == 0 {
 		return 0, false
 	}
-	if n == 1 && r.dataAt == 0 {
+	if n == 1 && r.dataAt == 0 && r.Learns {
 		r.dataAt = r.Env.ReadClock()
 	}
-	return r.Env.Clock(), n > 1 || !r.Cluster.Announces.First()
+	return r.Env.Clock(), n > 1 || !r.Learns || !r.Cluster.Announces.First()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
@@ -260,10 +278,10 @@ func (r *Reading) secondEvent() {
 // then some of them, and all of an endpoint one of whose streams had no end: reading costs a call of the gateway for
 // each part.
 func (r *Reading) toEnd() bool {
-	if r.Usage {
+	if r.Usage || r.Counts {
 		return true
 	}
-	if !r.streams() || r.Answer == nil {
+	if !r.Learns || !r.streams() || r.Answer == nil {
 		return false
 	}
 	if r.drawn == notDrawn {
@@ -284,7 +302,9 @@ func (r *Reading) Judge() {
 			a.Expect()
 		}
 		r.Outcome = a.Outcome(r.Complete, !r.Unread)
-		r.Cluster.Terminates = r.Cluster.Terminates || r.Complete && a.Terminated()
+		if r.Learns {
+			r.Cluster.Terminates = r.Cluster.Terminates || r.Complete && a.Terminated()
+		}
 		if r.drawn == drawnIn {
 			r.Cluster.Ends.HasRead()
 		}
@@ -293,7 +313,7 @@ func (r *Reading) Judge() {
 	case r.isInAPI() && r.Complete && !r.Unread:
 		r.Outcome = answer.Empty // not even a body
 	}
-	if r.Outcome == answer.Unfinished && !r.Cluster.Terminates && r.Answer != nil && r.Answer.HasOutput() {
+	if r.Outcome == answer.Unfinished && !(r.Learns && r.Cluster.Terminates) && r.Answer != nil && r.Answer.HasOutput() {
 		r.Outcome = answer.Complete
 	}
 }
