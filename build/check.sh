@@ -44,6 +44,7 @@ check "staticcheck, wasip1" as_built
 check "go build, macOS" env GOOS=darwin go build ./...
 check staticcheck both_builds
 check "module build/image" nested build/image
+check "module build/dashboards" nested build/dashboards
 check "module e2e/bench/expfmt" nested e2e/bench/expfmt
 check "module e2e/openapi" nested e2e/openapi
 check "module e2e/compose" nested e2e/compose

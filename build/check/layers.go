@@ -23,7 +23,7 @@ var pure = []string{
 	"lb", "metrics",
 	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery",
 	"plugin/endpoints", "plugin/inspect",
-	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/measured",
+	"plugin/engines", "plugin/forward", "plugin/gains", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/measured",
 	"plugin/placement", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request", "plugin/response",
 	"plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters", "redisclient",
 }
@@ -35,7 +35,7 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
 	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/forward",
-	"plugin/gauges", "plugin/inspect",
+	"plugin/gains", "plugin/gauges", "plugin/inspect",
 	"plugin/host", "plugin/learned", "plugin/measured", "plugin/placement", "plugin/regions", "plugin/request",
 	"plugin/response", "plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters",
 }
@@ -119,6 +119,7 @@ var mayImport = map[string][]string{
 	"lb/cache":               {"internal/order", "lb", "lb/prefixindex", "lb/prompt"},
 	"lb/engines":             {"internal/order", "internal/recent", "lb", "metrics"},
 	"lb/engines/enginestest": {"metrics"},
+	"lb/gains":               {"internal/order", "internal/wire"},
 	"lb/health":              {"internal/order", "internal/recent", "internal/wire", "lb"},
 	"lb/health/healthtest":   {"lb", "lb/health", "lb/storetest"},
 	"lb/memstore": {
@@ -150,7 +151,7 @@ var mayImport = map[string][]string{
 	},
 	"plugin/apicall": {"internal/statname", "plugin/config", "plugin/host", "plugin/stats"},
 	"plugin/clusters": {
-		"internal/order", "internal/recent", "internal/wire", "lb", "lb/cache", "lb/engines", "lb/health",
+		"internal/order", "internal/recent", "internal/wire", "lb", "lb/cache", "lb/engines", "lb/gains", "lb/health",
 		"lb/memstore", "lb/models", "lb/policy", "lb/push", "plugin/admission", "plugin/config", "plugin/endpoints",
 		"plugin/engines", "plugin/learned", "plugin/process", "plugin/stats", "redisclient", xxhash,
 	},
@@ -177,6 +178,10 @@ var mayImport = map[string][]string{
 		"internal/statname", "lb", "lb/region", "plugin/config", "plugin/placement", "plugin/regions",
 		"plugin/response", "plugin/stats",
 	},
+	"plugin/gains": {
+		"internal/statname", "internal/wire", "lb", "lb/gains", "plugin/clusters", "plugin/config", "plugin/host",
+		"plugin/measured", "plugin/process", "plugin/stats",
+	},
 	"plugin/gauges": {
 		"lb", "lb/policy", "plugin/clusters", "plugin/config", "plugin/host", "plugin/stats", "plugin/stores",
 		"plugin/views",
@@ -194,8 +199,8 @@ var mayImport = map[string][]string{
 		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
 	},
 	"plugin/placement": {
-		"internal/order", "internal/state", "internal/statname", "lb", "lb/answer", "lb/budget", "lb/memstore",
-		"lb/price", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
+		"internal/order", "internal/state", "internal/statname", "lb", "lb/answer", "lb/budget", "lb/gains",
+		"lb/memstore", "lb/price", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
 		"plugin/learned", "plugin/measured", "plugin/ratelimit", "plugin/request", "plugin/response",
 		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
@@ -227,7 +232,8 @@ var mayImport = map[string][]string{
 	},
 	"plugin/vm": {
 		"internal/statname", "internal/wire", "lb", "plugin/admission", "plugin/clusters", "plugin/config",
-		"plugin/endpoints", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/inspect", "plugin/measured",
+		"plugin/endpoints", "plugin/engines", "plugin/gains", "plugin/gauges", "plugin/host", "plugin/inspect",
+		"plugin/measured",
 		"plugin/placement", "plugin/process", "plugin/regions", "plugin/request", "plugin/stats",
 		"plugin/stores", "plugin/views",
 		"plugin/waiters", xxhash,
@@ -248,7 +254,7 @@ var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
 	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery",
 	"plugin/endpoints", "plugin/inspect",
-	"plugin/engines", "plugin/forward", "plugin/gauges", "plugin/placement", "plugin/process",
+	"plugin/engines", "plugin/forward", "plugin/gains", "plugin/gauges", "plugin/placement", "plugin/process",
 	"plugin/regions", "plugin/request", "plugin/response", "plugin/stores", "plugin/views", "plugin/vm",
 	"plugin/waiters", "redisclient",
 }

@@ -1,7 +1,6 @@
 package compose
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -18,12 +17,9 @@ import (
 	"github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/discovery/dns"
-	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/redisserver"
-	"github.com/warmgate/warmgate/internal/vllmsim"
-	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 // example is the folder of the example.
@@ -99,83 +95,7 @@ func scraped(t *testing.T) map[string]string {
 	return targets
 }
 
-// dashboard is what is read of Grafana's.
-type dashboard struct {
-	Panels []struct {
-		Title      string
-		Datasource struct{ UID string }
-		Targets    []struct{ Expr, LegendFormat string }
-	}
-}
-
-// statistics returns the labels of each of the plugin's statistics, by the table in docs/metrics.md.
-func statistics(t *testing.T) map[string][]string {
-	t.Helper()
-	row := regexp.MustCompile("(?m)^\\| `(warmgate_\\w+)` \\| \\w+ \\|([^|]*)\\|")
-	found := map[string][]string{}
-	for _, m := range row.FindAllStringSubmatch(string(harness.ReadT(t, "docs/metrics.md")), -1) {
-		found[m[1]] = strings.FieldsFunc(m[2], func(r rune) bool { return strings.ContainsRune("`, ", r) })
-	}
-	return found
-}
-
-// TestDashboard parses what the panels show: statistics that are documented, with their labels, or metrics of a server.
-func TestDashboard(t *testing.T) {
-	var d dashboard
-	if err := json.Unmarshal(harness.ReadT(t, example+"/grafana/dashboards/warmgate.json"), &d); err != nil {
-		t.Fatal(err)
-	}
-	known, page := statistics(t), harness.Get(t, vllmsimtest.StartT(t, vllmsim.Config{}).URL()+"/metrics").Body
-	used := 0
-	for _, panel := range d.Panels {
-		if panel.Datasource.UID != "prometheus" || len(panel.Targets) == 0 {
-			t.Errorf("%s: %+v", panel.Title, panel)
-		}
-		for _, target := range panel.Targets {
-			names, labels := parsed(t, target.Expr)
-			for _, m := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(target.LegendFormat, -1) {
-				labels = append(labels, m[1])
-			}
-			for _, name := range names {
-				used++
-				has := append([]string{"instance", "le"}, known[name]...)
-				if known[name] == nil && !strings.Contains(page, "# TYPE "+name+" ") {
-					t.Errorf("%s: there is no %s", panel.Title, name)
-				}
-				for _, label := range labels {
-					if !slices.Contains(has, label) {
-						t.Errorf("%s: %s has no label %s", panel.Title, name, label)
-					}
-				}
-			}
-		}
-	}
-	if len(known) < 50 || used < 20 {
-		t.Errorf("%d statistics are known and %d used", len(known), used)
-	}
-}
-
-// parsed returns the names of the metrics in an expression, histograms without the end of the name, and the labels by
-// which it aggregates.
-func parsed(t *testing.T, expression string) (names, labels []string) {
-	t.Helper()
-	tree, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
-	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
-	}
-	parser.Inspect(tree, func(n parser.Node, _ []parser.Node) error {
-		switch n := n.(type) {
-		case *parser.VectorSelector:
-			names = append(names, strings.TrimSuffix(n.Name, "_bucket"))
-		case *parser.AggregateExpr:
-			labels = append(labels, n.Grouping...)
-		}
-		return nil
-	})
-	return names, labels
-}
-
-// TestGrafana checks that Grafana reads the dashboard, and asks Prometheus.
+// TestGrafana checks that Grafana reads the dashboards, and asks Prometheus.
 func TestGrafana(t *testing.T) {
 	p := project(t)
 	grafana := p.Services["grafana"]

@@ -60,8 +60,8 @@ func TestConfigurationBlocks(t *testing.T) {
 				}
 				host = config.Higress
 				raw, err = higress(harness.Own(b.text))
-			case "console", "promql", "sh", "text":
-				continue // commands and queries, which other tests look at, and what is printed
+			case "console", "math", "promql", "sh", "text":
+				continue // commands and queries, which other tests look at, formulas, and what is printed
 			default:
 				t.Errorf("%s:%d: a block in a language that no test knows: %q", d.name, b.line, b.language)
 				continue

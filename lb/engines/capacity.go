@@ -62,6 +62,14 @@ func (e *engine) requestCapacity() (capacity float64, known bool) {
 	return capacity - e.external, capacity > 0
 }
 
+// Slots returns how many requests that gateways count an engine runs at once, if that is known.
+func (g *Samples) Slots(addr string) (n float64, known bool) {
+	if e := g.engines[addr]; e != nil {
+		return e.requestCapacity()
+	}
+	return 0, false
+}
+
 // tokenCapacity returns how many counted tokens fit into the engine's KV cache, if external requests have the given
 // load each.
 func (e *engine) tokenCapacity(requestLoad float64) (capacity float64, known bool) {

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/cache"
 	lbengines "github.com/warmgate/warmgate/lb/engines"
+	"github.com/warmgate/warmgate/lb/gains"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/models"
 	"github.com/warmgate/warmgate/lb/policy"
@@ -62,6 +63,7 @@ type Cluster struct {
 	caps    map[*config.Config]uint32 // digests of what the caps follow from
 
 	Prompts PromptStats      // for prefix_cache
+	Flights *gains.Recorder  // what happens to its requests, for what is gained
 	Metrics *engines.Cluster // of its engines, and lists of their models
 	Shown   *stats.Cluster   // statistics, nil before the first are set
 	// LevelsAt is when Redis was asked what is left of budgets.
@@ -83,7 +85,7 @@ func (cs Known) Get(now time.Duration, name string, c *config.Config) (*Cluster,
 			Health: health.New(), Facts: models.NewFacts(), Caches: cache.NewTracker(), Engines: lbengines.New(),
 			Shares: policy.NewRequestShares(), latencies: policy.NewLatencies(), caps: map[*config.Config]uint32{},
 			Answering: map[string]int{}, LevelsAt: map[*config.Config]time.Duration{},
-			suspects: map[string]time.Duration{},
+			suspects: map[string]time.Duration{}, Flights: gains.NewRecorder(),
 		}
 		cl.Limits = push.New(cl.Engines)
 		cl.Metrics = engines.NewCluster(name, cl.Engines, cl.Facts, cl.Views)

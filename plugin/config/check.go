@@ -156,8 +156,8 @@ func outerKeys() []string {
 	return append([]string{
 		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
 		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyHashClusters, keyClusterHeader, keyFirst,
-		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL, keyInspectPath, keyInspectToken, keyTelemetry, keyReadAnswers,
-		keyPrices, keyCurrency, keyPricedTenant,
+		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL, keyInspectPath, keyInspectToken, keyPrices, keyCurrency,
+		keyPricedTenant, keyTelemetry, keyReadAnswers, "lb_config.telemetry.log", "lb_config.telemetry.spans",
 	}, redisKeys...)
 }
 
@@ -185,9 +185,9 @@ func (pt *part) checkNested() {
 	in.Enabled, in.EnvoyCfg.AdminCluster = true, pt.EnvoyCfg.AdminCluster
 	in.EnvoyCfg.PollInterval = pt.EnvoyCfg.PollInterval
 	in.Store, in.ReserveTimeout, in.Redis = pt.Store, pt.ReserveTimeout, pt.Redis
-	in.DebugHeaders, in.Shadow, in.DetailLog = pt.DebugHeaders, pt.Shadow, pt.DetailLog
-	in.Telemetry, in.Prices = pt.Telemetry, pt.Prices
+	in.DebugHeaders, in.Shadow, in.DetailLog, in.Prices = pt.DebugHeaders, pt.Shadow, pt.DetailLog, pt.Prices
 	in.Prices.Header = pt.TenantHeader()
+	in.Telemetry = pt.Telemetry
 	in.check()
 	pt.Clusters.Endpoint = &in.Config
 }

@@ -2,7 +2,7 @@ package core
 
 // This file is where what was measured of a request goes when it is over: statistics and the access log.
 
-// report is called once for a request under a configuration, on the last choice of its row.
+// report is called once for a request under a configuration, for the last choice of its row.
 func (pl *choice) report() {
 	v, s, m := pl.plugin.VM, &pl.serving, &pl.plugin.VM.Measured
 	r := s.Record(m)
@@ -15,6 +15,9 @@ func (pl *choice) report() {
 	s.Bill(m)
 	if s.Measures {
 		v.Stats.Measured(m)
+		if s.ServesAsChosen() {
+			v.Gains.Learn(pl.Cluster, m, pl.Lease.Load)
+		}
 	}
 	form := pl.Config.Telemetry.Log
 	if pl.Config.Policy == "" { // the plugin is off

@@ -51,11 +51,11 @@ func (s *showing) end() {
 		return
 	}
 	pl := s.of.Of
-	r, began := &pl.Response, pl.Body.BeganAt
+	began := pl.Body.BeganAt
 	s.in.Decisions.End(s.number, func(d *state.Decision) {
 		d.Ended, d.Result, d.TookMS = true, pl.Judge.Result, (s.in.ReadClock() - began).Milliseconds()
-		if r.FirstAt > 0 {
-			d.TTFTMS = max(1, (r.FirstAt - began).Milliseconds())
+		if ttft := pl.TTFT(); ttft > 0 {
+			d.TTFTMS = max(1, ttft.Milliseconds())
 		}
 		if u := &pl.Prompt.Usage; pl.Prompt.Used {
 			d.Used = &state.Usage{Prompt: int64(u.Prompt), Cached: int64(u.Cached), Output: int64(u.Output)}

@@ -31,6 +31,12 @@ func (b *basis) Enter(next Phase) {
 	b.Phase = next
 }
 
+// isFollowed reports whether the request is followed for what is gained: it computes something at an endpoint that is
+// chosen here.
+func (b *basis) isFollowed() bool {
+	return !b.Config.Shadow && !b.Config.AmongClusters() && !b.Trial && !b.Idle()
+}
+
 // SentAt returns since when an endpoint could have had all of the request.
 func (b *basis) SentAt() time.Duration { return max(b.Body.EndedAt, b.Lease.GrantedAt) }
 

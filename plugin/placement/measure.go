@@ -44,7 +44,7 @@ func (s *Serving) fillPlace(m *measured.Request) {
 	}
 	switch {
 	case s.Refused > 0:
-	case (s.counted || pl.Phase == PhaseLeased) && !among: // the latter is not answered yet
+	case (s.counted || pl.Phase == PhaseLeased) && !among:
 		m.Endpoint = pl.Lease.Addr
 	default:
 		m.Endpoint = pl.Gateway.ServedBy()
@@ -61,20 +61,28 @@ func (s *Serving) fillTimes(m *measured.Request) {
 	}
 	now := pl.Shared.ReadClock()
 	m.Duration = max(0, now-began)
-	if r.FirstAt == 0 || r.Status < 200 || r.Status >= 300 {
+	if m.TTFT = pl.TTFT(); m.TTFT == 0 {
 		return
 	}
 	latest := r.LatestAt
 	if !r.Counts && (!r.Complete || latest == r.FirstAt) {
 		latest = now
 	}
-	m.TTFT = max(1, r.FirstAt-began)
 	m.Prefill = max(1, r.FirstAt-cmp.Or(r.SentAt, began))
 	m.Decode = max(0, latest-r.FirstAt)
 	if n := m.Tokens.Completion(); n > 1 {
 		m.PerToken = m.Decode / time.Duration(n-1)
 	}
 	m.GapP99 = r.Gaps.Quantile(0.99)
+}
+
+// TTFT returns after which time from its arrival a stream has shown its first output, 0 if none has.
+func (pl *Placement) TTFT() time.Duration {
+	r := &pl.Response
+	if r.FirstAt == 0 || r.Status < 200 || r.Status >= 300 {
+		return 0
+	}
+	return max(1, r.FirstAt-pl.Body.BeganAt)
 }
 
 // AddWait adds to m how long the request has waited for this choice, and in which class.

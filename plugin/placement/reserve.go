@@ -79,6 +79,9 @@ func (pl *Placement) Hold(now time.Duration) Result {
 	if pl.Wait.MayWait() {
 		v.WakeAt(now, now+lb.PollPeriod)
 		w := &pl.Wait
+		if pl.isFollowed() && w.IsQueued() {
+			pl.Cluster.Flights.Come(now, &l.flight)
+		}
 		// it may be granted what others have left
 		if l.Reservation.during(func() { v.Waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
 			return pl.finishReservation()
@@ -178,6 +181,9 @@ func (pl *Placement) Release() {
 
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
 func (pl *Placement) closeLease() {
+	if l := &pl.Lease; l.flight != 0 { // at first: a look at the clock may fail
+		pl.Cluster.Flights.Ended(l.GW.Now(), &l.flight)
+	}
 	pl.Enter(PhaseUncounted)
 	pl.Body.Forget(&pl.Prompt.Work)
 	pl.Shared.Waiters.Remove(&pl.Wait.Waiter)

@@ -26,6 +26,9 @@ func (s *Serving) Sent() {
 	pl := s.Of
 	pl.Response.SentAt = pl.Shared.GW.Now()
 	pl.Wait.CountPlaced()
+	if pl.isFollowed() {
+		pl.Cluster.Flights.Sent(pl.Response.SentAt, &pl.Lease.flight, pl.Lease.Chosen)
+	}
 	s.requestPlaced()
 	if w := &pl.Prompt.Work; w.Open && w.Seen > 0 {
 		pl.Body.Track(w, pl.driver)

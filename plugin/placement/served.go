@@ -55,6 +55,12 @@ func (s *Serving) followServed() {
 	}
 }
 
+// ServesAsChosen reports whether the endpoint serves the request that was chosen for it here.
+func (s *Serving) ServesAsChosen() bool {
+	pl := s.Of
+	return pl.Lease.Chosen != "" && pl.Lease.Addr == pl.Lease.Chosen && pl.isFollowed()
+}
+
 // lists reports whether the address is one of the cluster's endpoints, or the cluster one of those chosen among.
 func (l *lease) lists(addr string) bool { return lists(l.Reservation.view, addr) }
 

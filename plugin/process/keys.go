@@ -35,6 +35,8 @@ const (
 	KeyWatch     = "warmgate/1/watch"       // who watches, and what VMs tell them: plugin/inspect/watch.go
 	KeyClusters  = "warmgate/1/clusters/"   // and the number of a VM in there: plugin/inspect/facts.go
 	KeyDecisions = "warmgate/1/decisions/"  // likewise: plugin/inspect/ring.go
+	KeyGainer    = "warmgate/1/gainer"      // who says what was gained: plugin/gains
+	KeyFlights   = "warmgate/1/flights"     // what it does so from: lb/gains/recorder.go
 )
 
 // KeyBackend is the key of the name of the cluster that leads to the engines' metrics, as a request has found it.
@@ -43,7 +45,7 @@ const KeyBackend = "warmgate/1/backend"
 // Prepare creates the keys that several VMs write and whose first value must not be lost. The gateway starts a
 // configuration in the main thread's VM before it does so in any worker's, so no worker can be writing yet.
 func Prepare(kv lb.KV) error {
-	for _, key := range []string{KeyLeader, KeyEjections, KeyFacts, KeyScraper, KeyDemand, KeyWatch} {
+	for _, key := range []string{KeyLeader, KeyEjections, KeyFacts, KeyScraper, KeyDemand, KeyWatch, KeyGainer, KeyFlights} {
 		if _, _, err := kv.Get(key); errors.Is(err, lb.ErrNotFound) {
 			if err := kv.Set(key, []byte{0}, 0); err != nil {
 				return err

@@ -66,6 +66,13 @@ const (
 	EndpointDecode   = "warmgate_endpoint_decode_ms_total"      // cluster, endpoint: likewise
 	EndpointTokens   = "warmgate_endpoint_decoded_tokens_total" // cluster, endpoint: their tokens behind the first
 
+	// of what was gained: see package gains
+	SavedPrefill = "warmgate_saved_prefill_ms_total"    // cluster, model: what cached tokens would have taken
+	PrefillSpeed = "warmgate_prefill_tokens_per_second" // cluster, model: as learned
+	NativePicks  = "warmgate_native_picks_total"        // cluster, result: where least_request would have sent requests
+	IdleWait     = "warmgate_idle_wait_ms_total"        // cluster, policy: endpoints idle while requests waited
+	SlotWait     = "warmgate_slot_wait_ms_total"        // cluster, policy: slots free while requests waited
+
 	// of budgets
 	BudgetTokens   = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used
 	BudgetLeft     = "warmgate_budget_left_tokens"      // cluster, endpoint: in its bucket

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
+	"github.com/warmgate/warmgate/plugin/gains"
 	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/inspect"
@@ -36,6 +37,7 @@ type VM struct {
 	Regions   *regions.Regions   // probes of other regions, and answers to theirs
 	API       *admission.API     // which admits requests that their senders send themselves
 	Inspector *inspect.Inspector // shows what the gateway knows
+	Gains     *gains.Gains       // says what was gained
 	listener  *Plugin            // the newest configuration at the latest tick
 	gauges    *gauges.Gauges     // what the statistics show
 	Duplicate bool               // the plugin was found twice in one filter chain
@@ -60,6 +62,7 @@ func New(gw host.Gateway, kind config.Host) *VM {
 	v.Regions = regions.New(e, v.configs.allRegions, v.Clusters, v.Stores, v.Views, v.Scraping, v.WakeAt)
 	v.API = admission.New(e, v, v.WakeAt, views.BudgetScope)
 	v.Inspector = inspect.New(e, v, v.Clusters, v.Stores, v.Views, v.Regions, v.WakeAt, version)
+	v.Gains = gains.New(e, v.Clusters, v.Stores.Owner)
 	v.gauges = gauges.New(e, v.configs.allParts, v.Clusters, v.Stores)
 	return v
 }
@@ -100,6 +103,7 @@ func (v *VM) tick(p *Plugin) {
 	v.Waiters.CountOwners(now)
 	v.setInForce()
 	v.gauges.Set(now)
+	v.Guard("what was gained", func() { v.Gains.Tick(now) }, nil)
 	v.Regions.Heartbeat(now)
 	v.forgetClusters(now)
 }
