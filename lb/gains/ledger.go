@@ -242,7 +242,10 @@ func (c *Cluster) play(to time.Duration, pause bool) {
 	for {
 		first := -1
 		for i, f := range next {
-			if read[i] < len(f.events) && (first < 0 || f.events[read[i]].at < next[first].events[read[first]].at) {
+			if read[i] == len(f.events) {
+				continue
+			}
+			if first < 0 || f.events[read[i]].before(&next[first].events[read[first]]) {
 				first = i
 			}
 		}
@@ -257,6 +260,11 @@ func (c *Cluster) play(to time.Duration, pause bool) {
 	for i, f := range next {
 		f.events = f.events[:copy(f.events, f.events[read[i]:])]
 	}
+}
+
+// before reports whether an event comes before that of another VM: of two at the same time, what frees a slot.
+func (e *event) before(other *event) bool {
+	return e.at < other.at || e.at == other.at && e.kind == over && other.kind != over
 }
 
 // happens has an event happen.

@@ -77,6 +77,13 @@ func TestGainsAreNotTold(t *testing.T) {
 	d.advance(20 * time.Second)
 	d.wantPicks("in shadow mode", 0)
 
+	off := `"max_inflight":1,"telemetry":{"enabled":false},`
+	d = startFake(t, 2, 2, strings.Replace(queueConfig(""), `"max_inflight":1,`, off, 1))
+	d.advance(time.Second)
+	d.pairs(3, time.Second)
+	d.advance(20 * time.Second)
+	d.wantPicks("without telemetry", 0)
+
 	d = startFake(t, 2, 2, requestsConfig)
 	d.advance(time.Second)
 	d.pairs(3, time.Second)
