@@ -246,7 +246,8 @@ func TestBounds(t *testing.T) {
 	if n := len(l.Clusters["0"].feeds); n != maxFeeds {
 		t.Errorf("%d VMs", n)
 	}
-	if l.Advance(idleCluster + 1); len(l.Clusters) != 0 {
+	l.Advance(idleCluster + 1)
+	if l.Advance(idleCluster + 2); len(l.Clusters) != 0 {
 		t.Errorf("%d clusters are kept", len(l.Clusters))
 	}
 	var tickets []Ticket
