@@ -11,7 +11,7 @@ var (
 
 // meanOf is a mean of each server, over a time in which servers have answered some streams.
 func meanOf(total, number string) string {
-	return "(" + share(recent(total, inCluster, server, "5m"), recent(number, inCluster, server, "5m")) + ")"
+	return "(" + share(recent(total, inCluster, server, "2m"), recent(number, inCluster, server, "2m")) + ")"
 }
 
 // decided is the share of all decisions, from one in a hundred on.
