@@ -20,7 +20,8 @@ const istioCluster = "outbound|8000|v1|kv-cache.tag.svc.cluster.local"
 const istioStat = "source_version=.=v1;.;istio"
 
 // statsConfigs are what the bootstraps of control planes say about statistics, as far as it can concern a plugin's:
-// rules that are bound to the beginning of other names are left out. extraStatTags is where they put the operator's.
+// rules that are bound to the beginning of other names are left out. extraStatTags is where they put the operator's,
+// statsHistogramBuckets where Istio puts those of an annotation.
 var statsConfigs = map[string]string{
 	"Istio": `
 use_all_default_tags: false
@@ -37,7 +38,8 @@ extraStatTags
 - {tag_name: authz_dry_run_action, regex: '(\.istio_dry_run_(allow|deny)_)'}
 - {tag_name: authz_dry_run_result, regex: '(\.shadow_(allowed|denied))'}
 stats_matcher: {inclusion_list: {patterns: [{prefix: "cluster.source_version="}, {prefix: "reporter="},
-  {prefix: cluster_manager}, {prefix: wasm}]}}`,
+  {prefix: cluster_manager}, {prefix: wasm}]}}
+histogram_bucket_settings: [statsHistogramBuckets]`,
 	"Higress": `
 use_all_default_tags: false
 stats_tags:
@@ -70,11 +72,24 @@ func statsConfig(t *testing.T, of string, names []string) any {
 		tags = append(tags, fmt.Sprintf(`- {tag_name: %s, regex: '(%[1]s=\.=(.*?);\.;)'}`, name))
 	}
 	var config any
-	text := strings.Replace(statsConfigs[of], "extraStatTags", strings.Join(tags, "\n"), 1)
+	text := strings.NewReplacer(
+		"extraStatTags", strings.Join(tags, "\n"), "statsHistogramBuckets", annotatedBuckets(t),
+	).Replace(statsConfigs[of])
 	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
 		t.Fatal(err)
 	}
 	return config
+}
+
+// annotatedBuckets returns the setting that Istio makes of the annotation in the docs.
+func annotatedBuckets(t *testing.T) string {
+	t.Helper()
+	const rule = "statsHistogramBuckets: '\\{\"(\\w+)\": (\\[[\\d\\s,]+\\])\\}'"
+	m := regexp.MustCompile(rule).FindSubmatch(harness.ReadT(t, "docs/metrics.md"))
+	if m == nil {
+		t.Fatal("docs/metrics.md has no buckets for Istio")
+	}
+	return fmt.Sprintf("{match: {prefix: %s}, buckets: %s}", m[1], m[2])
 }
 
 // logFormat is where the format of the access log is.
@@ -110,14 +125,17 @@ func TestLabelsByControlPlanes(t *testing.T) {
 	if err := yaml.Unmarshal(harness.ReadT(t, "deploy/higress/values.yaml"), &shipped); err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]struct{ others, line string }{
+	for name, c := range map[string]struct {
+		others, line string
+		bucket       string // that a histogram has by its settings
+	}{
 		// Its own rules find more in the name of this cluster, and add labels; they change none of Warmgate's. Rules of
 		// Warmgate's labels do the same to its own statistics.
 		"Istio": {
 			`(,cache="tag"|,tag="svc\.cluster\.local")*`,
-			`envoy_cluster_istio_upstream_rq_total\{source_version="v1",version="v1"\} \d+`,
+			`envoy_cluster_istio_upstream_rq_total\{source_version="v1",version="v1"\} \d+`, "80000",
 		},
-		"Higress": {"", `warmgate_config_valid\{\} 1`},
+		"Higress": {"", `warmgate_config_valid\{\} 1`, "10000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,12 +147,16 @@ func TestLabelsByControlPlanes(t *testing.T) {
 			})
 			harness.AwaitReason(t, g.URL(), "chosen")
 			harness.Await(t, func() error { return isLogged(g.AccessLog(), upstream[0].Addr) })
-			of := `cluster="` + regexp.QuoteMeta(istioCluster) + `",endpoint="` + regexp.QuoteMeta(upstream[0].Addr) + `"`
+			cluster := `cluster="` + regexp.QuoteMeta(istioCluster) + `",`
+			of := cluster + `endpoint="` + regexp.QuoteMeta(upstream[0].Addr) + `"`
+			request := `policy="global_least_request",` + cluster + `(model="[^"]+",)?outcome="ok"` + c.others
 			for _, line := range []string{
 				`warmgate_decisions_total\{policy="[a-z_]+",reason="chosen"\} [1-9]\d*`,
 				`warmgate_inflight_requests\{` + of + c.others + `\} 0`,
 				`warmgate_inflight_tokens\{` + of + c.others + `\} 0`,
 				`warmgate_owners\{\} [1-9]\d*`,
+				`warmgate_requests_total\{` + request + `\} [1-9]\d*`,
+				`warmgate_request_duration_ms_bucket\{` + request + `,le="` + c.bucket + `"\} [1-9]\d*`,
 				c.line,
 				`warmgate_build_info\{version="[^"]+",revision="[^"]+"\} 1`,
 			} {

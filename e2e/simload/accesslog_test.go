@@ -2,6 +2,7 @@ package simload
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -46,7 +47,8 @@ func serveLogged(t *testing.T) *accesslog.Log {
 	}
 	o := harness.Options{
 		Workers: 2,
-		Config:  `{"lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"}}}`,
+		Config: `{"lb_policy":"prefix_cache","lb_config":{"telemetry":{"log":"fields"},
+			"envoy":{"admin_cluster":"warmgate-admin"}}}`,
 		Edit: harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
 			return harness.Set(doc, harness.ManagerPath+".access_log", section)
 		}),
@@ -76,7 +78,39 @@ func serveLogged(t *testing.T) *accesslog.Log {
 		}
 		return err
 	})
+	areTyped(t, g.AccessLog())
 	return log
+}
+
+// areTyped requires that the fields in a log have the types that they are documented with.
+func areTyped(t *testing.T, log string) {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		var r struct {
+			Note   string `json:"warmgate"`
+			Fields struct {
+				Value map[string]any `json:"value"`
+			} `json:"warmgate_fields"`
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if strings.Contains(r.Note, "ttft=") {
+			t.Fatalf("the line has what the fields have: %q", r.Note)
+		}
+		for _, name := range []string{
+			"ttft_ms", "prefill_ms", "prompt_tokens", "cached_tokens", "output_tokens", "match", "prompt_bytes", "lost_by",
+		} {
+			if _, ok := r.Fields.Value[name].(float64); !ok {
+				t.Fatalf("%s is no number: %s", name, line)
+			}
+		}
+		for _, name := range []string{"endpoint", "reason", "policy", "outcome", "model", "runner_up", "rule", "prompt"} {
+			if text, _ := r.Fields.Value[name].(string); text == "" {
+				t.Fatalf("%s is no text: %s", name, line)
+			}
+		}
+	}
 }
 
 // TestReplayOfARealGateway replays the access log of a real Envoy before simulated servers, with the times to which its
@@ -86,10 +120,10 @@ func TestReplayOfARealGateway(t *testing.T) {
 	prompt, cached, times := 0, 0, make([]float64, 0, logged)
 	for i := range log.Requests {
 		r := &log.Requests[i]
-		if !r.Served() || r.TTFT == 0 || len(r.Marks) == 0 || r.Reason != "chosen" {
+		if !r.Served() || r.Prefill == 0 || len(r.Marks) == 0 || r.Reason != "chosen" {
 			t.Fatalf("%+v", r)
 		}
-		prompt, cached, times = prompt+r.Prompt, cached+r.Cached, append(times, r.TTFT.Seconds())
+		prompt, cached, times = prompt+r.Prompt, cached+r.Cached, append(times, r.Prefill.Seconds())
 	}
 	slices.Sort(times)
 	real, played := float64(cached)/float64(prompt), simulate.FromLog(log.Requests)

@@ -69,6 +69,9 @@ func (r *Reader) WithoutUsage() { r.noUsage = true }
 
 // Read reads the next part of the answer.
 func (r *Reader) Read(part []byte) {
+	if r.begun && r.tally != nil && len(r.tail) == 0 && !r.cut && r.tally.isAlone(part) {
+		return // it says nothing of how the stream ends
+	}
 	if r.form == formUnknown && !r.cut {
 		r.form = formOf(part)
 	}

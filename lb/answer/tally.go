@@ -40,6 +40,16 @@ func (r *Reader) Tally() Tally {
 	return r.tally.Tally
 }
 
+// isAlone counts a part that is one event like the one before, and reports whether it is.
+func (t *tally) isAlone(part []byte) bool {
+	end := len(part)
+	for end > 0 && part[end-1] == '\n' {
+		end--
+	}
+	line := part[:end]
+	return end < len(part) && bytes.IndexByte(line, '\n') < 0 && t.isAlike(line)
+}
+
 // isAlike counts a line that is like the event before but for its text, and reports whether it is. That text has to be
 // free of quotes, so that it ends where that of the event before did.
 func (t *tally) isAlike(line []byte) bool {

@@ -19,6 +19,8 @@ const (
 	maxPending = 8 * maxEvents
 	// relearn is how often a speed is learned.
 	relearn = 10 * time.Second
+	// forgetAfter is after which time that is done without new streams: old ones do not count any more.
+	forgetAfter = 10 * time.Minute
 	// pause is for how long a cluster is left alone of which there was too much.
 	pause = time.Minute
 	// idleCluster is how long a cluster is kept of which nobody tells.
@@ -41,6 +43,7 @@ type Cluster struct {
 	arranger *feed // whose list of endpoints counts
 	list     []Place
 	lost     bool // there was too much, or something is missing
+	unused   bool // it is forgotten the next time: until then it shows that nothing is known
 	heard    time.Duration
 	pausedTo time.Duration
 }
@@ -114,7 +117,7 @@ func (l *Ledger) cluster(now time.Duration, name string) *Cluster {
 		c = &Cluster{Worlds: NewWorlds(l.seed), Models: map[string]*Model{}, feeds: map[uint64]*feed{}}
 		l.Clusters[name] = c
 	}
-	c.heard = now
+	c.heard, c.unused = now, false
 	return c
 }
 
@@ -210,8 +213,15 @@ func (c *Cluster) model(label string) *Model {
 func (l *Ledger) Advance(now time.Duration) {
 	for name, c := range l.Clusters {
 		if now-c.heard > idleCluster {
-			delete(l.Clusters, name)
-			continue
+			if c.unused {
+				delete(l.Clusters, name)
+				continue
+			}
+			c.unused = true
+			clear(c.feeds)
+			for _, m := range c.Models {
+				m.Speed, m.fresh = Speed{}, false
+			}
 		}
 		c.play(now-settles, now < c.pausedTo)
 		c.Worlds.Arrange(now-settles, c.list)
@@ -242,7 +252,10 @@ func (c *Cluster) play(to time.Duration, pause bool) {
 	for {
 		first := -1
 		for i, f := range next {
-			if read[i] < len(f.events) && (first < 0 || f.events[read[i]].at < next[first].events[read[first]].at) {
+			if read[i] == len(f.events) {
+				continue
+			}
+			if first < 0 || f.events[read[i]].before(&next[first].events[read[first]]) {
 				first = i
 			}
 		}
@@ -257,6 +270,11 @@ func (c *Cluster) play(to time.Duration, pause bool) {
 	for i, f := range next {
 		f.events = f.events[:copy(f.events, f.events[read[i]:])]
 	}
+}
+
+// before reports whether an event comes before that of another VM: of two at the same time, what frees a slot.
+func (e *event) before(other *event) bool {
+	return e.at < other.at || e.at == other.at && e.kind == over && other.kind != over
 }
 
 // happens has an event happen.
@@ -308,10 +326,12 @@ func (l *Ledger) learn(now time.Duration) {
 	var next *Model
 	for _, c := range l.Clusters {
 		for _, m := range c.Models {
-			if m.fresh && now-m.asOf >= relearn && (next == nil || m.asOf < next.asOf) {
+			seconds, _, known := m.PerToken()
+			age := now - m.asOf
+			if (m.fresh && age >= relearn || known && age >= forgetAfter) && (next == nil || m.asOf < next.asOf) {
 				next = m
 			}
-			if seconds, _, known := m.PerToken(); known {
+			if known {
 				m.saved += float64(m.cached) * seconds * 1000
 				m.cached = 0
 			}

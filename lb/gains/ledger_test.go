@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -49,75 +50,82 @@ func (c *crowd) gained() Gained {
 	return c.ledger.Clusters["llm"].Worlds.Take()
 }
 
+// twice is a crowd, and worlds that see all requests themselves.
+type twice struct {
+	*crowd
+	rt   *rapid.T
+	all  *Worlds
+	open []*told
+}
+
+// told is a request of both.
+type told struct {
+	vm     int
+	ticket Ticket
+	flight *Flight
+	sent   bool
+}
+
+// pass lets some time pass.
+func (c *twice) pass() {
+	at := c.now
+	c.now += time.Duration(rapid.IntRange(1, 999).Draw(c.rt, "ms")) * time.Millisecond
+	if now := c.now / time.Second * time.Second; now > at {
+		c.now = now - time.Second
+		c.tick()
+	}
+}
+
+// happen has something happen to a request.
+func (c *twice) happen() {
+	q := &told{vm: rapid.IntRange(0, len(c.recorders)-1).Draw(c.rt, "VM")}
+	kind := rapid.IntRange(0, 3).Draw(c.rt, "event")
+	if kind >= 2 && len(c.open) > 0 {
+		q = c.open[rapid.IntRange(0, len(c.open)-1).Draw(c.rt, "which")]
+	}
+	switch r := c.recorders[q.vm]; {
+	case kind == 0:
+		r.Come(c.now, &q.ticket)
+		q.flight = c.all.Come(c.now)
+		c.open = append(c.open, q)
+	case kind == 1, !q.sent:
+		addr := c.list[rapid.IntRange(0, len(c.list)-1).Draw(c.rt, "endpoint")].Addr
+		if r.Sent(c.now, &q.ticket, addr); q.flight == nil {
+			c.open = append(c.open, q)
+		}
+		q.flight, q.sent = c.all.Send(c.now, q.flight, c.all.PlaceOf(addr)), true
+	default:
+		c.end(q)
+	}
+}
+
+func (c *twice) end(q *told) {
+	c.recorders[q.vm].Ended(c.now, &q.ticket)
+	c.all.End(c.now, q.flight)
+	c.open = slices.DeleteFunc(c.open, func(o *told) bool { return o == q })
+}
+
 // TestLedger holds that what several VMs tell is what one would count that sees all requests.
 func TestLedger(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		list := places(rapid.IntRange(1, 4).Draw(rt, "endpoints"), rapid.IntRange(1, 3).Draw(rt, "slots"))
-		c := newCrowd(rapid.IntRange(1, 4).Draw(rt, "VMs"), list)
-		for _, r := range c.recorders { // so that the ledger knows the endpoints
-			var first Ticket
-			r.Sent(c.now, &first, "0")
-			r.Ended(c.now, &first)
-		}
-		for range 20 { // until the shadow has seen them
-			c.tick()
-		}
-		c.ledger.Clusters["llm"].Worlds.Take()
-		all := NewWorlds(1)
-		all.Arrange(c.now, list)
-		type request struct {
-			vm     int
-			ticket Ticket
-			flight *Flight
-			sent   bool
-		}
-		var open []*request
-		sent := uint64(0)
+		c := &twice{crowd: newCrowd(rapid.IntRange(1, 4).Draw(rt, "VMs"), list), rt: rt, all: NewWorlds(1)}
+		var first Ticket // so that the ledger knows the endpoints
+		c.recorders[0].Sent(c.now, &first, "0")
+		c.recorders[0].Ended(c.now, &first)
+		c.gained()
+		c.all.Arrange(c.now, list)
 		for range rapid.IntRange(0, 100).Draw(rt, "events") {
-			at := c.now
-			c.now += time.Duration(rapid.IntRange(1, 999).Draw(rt, "ms")) * time.Millisecond
-			if c.now/time.Second > at/time.Second {
-				c.now = c.now/time.Second*time.Second - time.Second
-				c.tick()
-			}
-			q := &request{vm: rapid.IntRange(0, len(c.recorders)-1).Draw(rt, "VM")}
-			kind := rapid.IntRange(0, 3).Draw(rt, "event")
-			if kind >= 2 && len(open) > 0 {
-				q = open[rapid.IntRange(0, len(open)-1).Draw(rt, "which")]
-			}
-			r := c.recorders[q.vm]
-			switch {
-			case kind == 0:
-				r.Come(c.now, &q.ticket)
-				q.flight = all.Come(c.now)
-				open = append(open, q)
-			case kind == 1, !q.sent:
-				i := rapid.IntRange(0, len(list)-1).Draw(rt, "endpoint")
-				r.Sent(c.now, &q.ticket, list[i].Addr)
-				if q.flight == nil {
-					open = append(open, q)
-				}
-				q.flight, q.sent = all.Send(c.now, q.flight, all.PlaceOf(list[i].Addr)), true
-				sent++
-			default:
-				r.Ended(c.now, &q.ticket)
-				all.End(c.now, q.flight)
-				for i := range open {
-					if open[i] == q {
-						open = append(open[:i], open[i+1:]...)
-						break
-					}
-				}
-			}
+			c.pass()
+			c.happen()
 		}
-		for _, q := range open {
+		for len(c.open) > 0 {
 			c.now += time.Millisecond // VMs do not agree on what is first of what happens at the same time
-			c.recorders[q.vm].Ended(c.now, &q.ticket)
-			all.End(c.now, q.flight)
+			c.end(c.open[0])
 		}
 		got := c.gained()
-		all.Advance(c.now)
-		want := all.Take()
+		c.all.Advance(c.now)
+		want := c.all.Take()
 		if got.Idle[Real] != want.Idle[Real] || got.Vacant[Real] != want.Vacant[Real] {
 			rt.Errorf("%+v, want %+v", got, want)
 		}
@@ -238,7 +246,8 @@ func TestBounds(t *testing.T) {
 	if n := len(l.Clusters["0"].feeds); n != maxFeeds {
 		t.Errorf("%d VMs", n)
 	}
-	if l.Advance(idleCluster + 1); len(l.Clusters) != 0 {
+	l.Advance(idleCluster + 1)
+	if l.Advance(idleCluster + 2); len(l.Clusters) != 0 {
 		t.Errorf("%d clusters are kept", len(l.Clusters))
 	}
 	var tickets []Ticket

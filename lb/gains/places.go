@@ -92,8 +92,8 @@ func (w *Worlds) put(f *Flight, n int32, k World) {
 	w.begin(n, k)
 }
 
-// take takes a request away from its endpoint.
-func (w *Worlds) take(f *Flight, k World) {
+// remove takes a request away from its endpoint.
+func (w *Worlds) remove(f *Flight, k World) {
 	n := f.place[k]
 	if n < 0 {
 		return

@@ -157,7 +157,7 @@ func (w *Worlds) End(at time.Duration, f *Flight) {
 	if f.over = true; f.began[Real] {
 		f.takes = w.sides[Real].at - f.beganAt[Real]
 	}
-	w.take(f, Real)
+	w.remove(f, Real)
 	if f.missed {
 		w.drop(f)
 	} else if f.began[Shadow] {
@@ -179,7 +179,7 @@ func (w *Worlds) Advance(at time.Duration) {
 		case ends && w.ends[0].endsAt <= behind:
 			f := w.ends.next()
 			w.count(Shadow, f.endsAt)
-			w.take(f, Shadow)
+			w.remove(f, Shadow)
 			w.drop(f)
 		default:
 			w.count(Shadow, behind)

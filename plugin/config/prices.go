@@ -145,6 +145,9 @@ func checkPrices(pt *part) {
 		pt.badKey(keyCurrency, `missing, want that of prices.models, such as "USD"`)
 	}
 	b := pt.Budget()
+	if priced && !pt.Telemetry.Enabled && (b == nil || b.Weights.By != policy.ByPrices) {
+		pt.idle([]string{keyPrices}, "has no effect without telemetry.enabled: no request is measured")
+	}
 	if b == nil || b.Weights.By != policy.ByPrices || !b.Tenants.Limited() || pt.invalid[keyPrices] {
 		return
 	}

@@ -88,6 +88,7 @@ func TestWarningsOfPrices(t *testing.T) {
 		{priced("global_least_request", `"currency":"USD","tenant_header":"x"`, ""), `lb_config.prices.currency has no effect without prices.models`},
 		{priced("global_least_request", `"currency":"USD","tenant_header":"x"`, ""), `lb_config.prices.tenant_header has no effect without prices.models`},
 		{priced("global_least_request", `"currency":"USD","models":{"a":{"input":1,"cached":2,"output":1}}`, ""), `lb_config.prices.models["a"].cached is more than input`},
+		{priced("global_least_request", `"currency":"USD","models":{"a":{"input":1,"output":1}}`, `"telemetry":{"enabled":false}`), `lb_config.prices.models has no effect without telemetry.enabled`},
 		{priced("token_budget", ``, targets+`"tenants":{"weights":{"cached":0.1}}`), `lb_config.tenants.weights.cached has no effect without tenants.tenant_header and tenants.max_tokens_per_minute`},
 		{priced("token_budget", ``, targets+`"tenants":{"weigh_by":"prices"}`), `lb_config.tenants.weigh_by has no effect without tenants.tenant_header`},
 		{priced("token_budget", `"currency":"USD","models":{"a":{"input":1,"output":1}}`, targets+

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +79,13 @@ func TestGainsAreNotTold(t *testing.T) {
 	d.advance(20 * time.Second)
 	d.wantPicks("in shadow mode", 0)
 
+	off := `"max_inflight":1,"telemetry":{"enabled":false},`
+	d = startFake(t, 2, 2, strings.Replace(queueConfig(""), `"max_inflight":1,`, off, 1))
+	d.advance(time.Second)
+	d.pairs(3, time.Second)
+	d.advance(20 * time.Second)
+	d.wantPicks("without telemetry", 0)
+
 	d = startFake(t, 2, 2, requestsConfig)
 	d.advance(time.Second)
 	d.pairs(3, time.Second)
@@ -107,6 +116,38 @@ func TestWaitsInTheGateway(t *testing.T) {
 		}
 	}
 	d.drained()
+}
+
+// TestSavedPrefill has streams of two workers show how fast prompts are computed: cached tokens are told as the time
+// that they would have taken at that speed.
+func TestSavedPrefill(t *testing.T) {
+	d := startFake(t, 2, 2, fmt.Sprintf(prefixConfig, 0))
+	d.advance(time.Second)
+	const streams, cached, speed = 150, 300, 10_000
+	for i := range streams {
+		uncached := 50 + (i*37)%1000
+		c := d.client(i%2, streamtest.Request{Frames: []string{chatOf(`"model-a"`, i, 400)}})
+		c.Head(200, eventStream)
+		d.advance(20*time.Millisecond + time.Duration(uncached)*time.Second/speed)
+		c.Data(wordEvent)
+		c.Data(fmt.Sprintf("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":9,"+
+			"\"prompt_tokens_details\":{\"cached_tokens\":%d}}}\n\n", uncached+cached, cached))
+		c.Data(doneEvent)
+		c.Finish()
+	}
+	d.advance(20 * time.Second)
+	of := ";cluster=" + fakeCluster + ";model=model-a"
+	got, saved := float64(d.metrics.values[stats.PrefillSpeed+of]), float64(d.metrics.values[stats.SavedPrefill+of])
+	if math.Abs(got/speed-1) > 0.02 {
+		t.Errorf("%g tokens a second, want %d", got, speed)
+	}
+	if want := float64(streams*cached) * 1000 / speed; math.Abs(saved/want-1) > 0.1 {
+		t.Errorf("%g ms saved, want %g", saved, want)
+	}
+	d.advance(15 * time.Minute)
+	if got := d.metrics.values[stats.PrefillSpeed+of]; got != 0 {
+		t.Errorf("%d tokens a second after a quarter of an hour without requests", got)
+	}
 }
 
 // TestGainsSurvive has shared memory fail for a while, VMs be lost, and nobody read what is told.

@@ -13,7 +13,7 @@ import (
 
 const (
 	thoughtEvent = "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n"
-	usageEvent   = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":9," +
+	endOfUsage   = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":9," +
 		"\"prompt_tokens_details\":{\"cached_tokens\":400},\"completion_tokens_details\":{\"reasoning_tokens\":4}}}\n\n"
 )
 
@@ -53,7 +53,7 @@ var ways = map[string]struct {
 		func(d *fakeDriver, c *fakeStream) {
 			d.stream(c)
 			d.advance(time.Second)
-			c.Data(stopEvent + usageEvent + doneEvent)
+			c.Data(stopEvent + endOfUsage + doneEvent)
 			c.Finish()
 		},
 		measured.Request{
@@ -217,6 +217,11 @@ func TestMeasured(t *testing.T) {
 				if off := got.GapP99 - want.GapP99; off*off > (want.GapP99/10)*(want.GapP99/10) {
 					t.Errorf("gaps of %s, want %s", got.GapP99, want.GapP99)
 				}
+				whys := map[bool]string{false: "chosen by tie", true: "store_error by "}
+				if why := got.Reason + " by " + got.Rule; why != whys[native] {
+					t.Errorf("it went there because it was %s", why)
+				}
+				got.Operation, got.Reason, got.Rule, got.RunnerUp = "", "", "", ""
 				if want.GapP99 = got.GapP99; got != want {
 					t.Errorf("got\n%+v, want\n%+v", got, want)
 				}
@@ -260,7 +265,7 @@ func TestMeasuredRetries(t *testing.T) {
 		c.Retry()
 		c.Retry()
 		d.stream(c)
-		c.Data(usageEvent + doneEvent)
+		c.Data(endOfUsage + doneEvent)
 		c.Finish()
 	})
 	if got.Retries != 2 || got.Outcome != measured.OK || got.TTFT < time.Second || got.Tokens.Output != 5 {

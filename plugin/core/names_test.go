@@ -15,7 +15,8 @@ func TestNamesOfStatistics(t *testing.T) {
 	d.advance(2 * time.Second)
 	const cluster = ";cluster=" + fakeCluster
 	endpoint := cluster + ";endpoint=" + d.Addr(0)
-	const ok = cluster + ";policy=global_least_request;outcome=ok"
+	const measured = cluster + ";policy=global_least_request"
+	const ok = measured + ";outcome=ok"
 	want := map[string]string{
 		"warmgate_decisions_total;policy=global_least_request;reason=chosen": "counter",
 		"warmgate_inflight_requests" + endpoint:                              "gauge",
@@ -38,6 +39,9 @@ func TestNamesOfStatistics(t *testing.T) {
 		"warmgate_requests_total" + ok:                                "counter",
 		"warmgate_request_duration_ms" + ok:                           "histogram",
 		"warmgate_endpoint_requests_total" + endpoint + ";outcome=ok": "counter",
+
+		"warmgate_request_tokens" + measured + ";kind=completion":           "histogram",
+		"warmgate_tokens_total" + measured + ";kind=output;usage=estimated": "counter",
 	}
 	if !maps.Equal(d.metrics.kinds, want) {
 		t.Errorf("statistics %q, want %q", slices.Sorted(maps.Keys(d.metrics.kinds)), slices.Sorted(maps.Keys(want)))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // Where models differ in what they cost, the body is read for the model, under a policy that does not need it, and for
@@ -58,4 +59,41 @@ func TestPricedModelsHaveLabels(t *testing.T) {
 	if label("a") != "other" {
 		t.Errorf("the label is %q without a price", label("a"))
 	}
+}
+
+// What requests cost is in the statistics, by model and tenant: by usage, by what has gone by when a client leaves, and
+// not at all for what was refused. Tokens of a model without a price are counted apart.
+func TestCostsAreCounted(t *testing.T) {
+	const config = `{"lb_policy":"global_least_request","lb_config":{"max_inflight":2,"prices":{"currency":"EUR",` +
+		`"tenant_header":"x-tenant","models":{"a*":{"input":1,"cached":0.1,"output":4,"reasoning":8}}}}}`
+	d := startFake(t, 1, 1, config)
+	cost := func(model, tenant string) uint64 {
+		d.advance(2 * time.Second)
+		return d.Counter(stats.Cost + ";model=" + model + ";tenant=" + tenant + ";currency=EUR")
+	}
+	s := d.ofTenant("red", "a1")
+	s.streams(1, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":30,"+
+		"\"prompt_tokens_details\":{\"cached_tokens\":60},\"completion_tokens_details\":{\"reasoning_tokens\":10}}}\n\n")
+	s.Finish()
+	if got := cost("a1", "red"); got != 1000*(40+6+4*20+8*10) {
+		t.Errorf("a stream with usage costs %d", got)
+	}
+	first, second := d.ofTenant("blue", "a1"), d.ofTenant("blue", "a1")
+	if refused := d.ofTenant("blue", "a1"); refused.Result().Status != 429 {
+		t.Fatalf("%+v", refused.Result())
+	}
+	first.leave()
+	unserved := cost("a1", "blue")
+	second.streams(50, "")
+	second.leave()
+	if got := cost("a1", "blue") - unserved; got < 1000*4*45 || got > 1000*(4*55+100) {
+		t.Errorf("a stream of 50 tokens whose client left costs %d", got)
+	}
+	s = d.ofTenant("red", "b")
+	s.streams(1, usageOf(100, 0, 30))
+	s.Finish()
+	if got := cost("b", "red"); got != 0 || d.Counter(stats.Unpriced+";model=b") != 130 {
+		t.Errorf("a model without a price costs %d, %d tokens of it", got, d.Counter(stats.Unpriced+";model=b"))
+	}
+	d.drained()
 }

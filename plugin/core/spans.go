@@ -44,6 +44,7 @@ func (pl *choice) showFields() {
 	m := &v.Measured
 	pl.serving.Record(m)
 	pl.name(m)
+	pl.serving.Bill(m)
 	v.Fields = m.Fields(v.Fields[:0], pl.told == toldAll)
 	pl.Gateway.SetFields(v.Fields)
 }

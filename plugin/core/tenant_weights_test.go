@@ -35,8 +35,8 @@ func (d *fakeDriver) ofTenant(tenant, model string) *fakeStream {
 	})
 }
 
-// usageEvent is the last event but one of a stream.
-func usageEvent(prompt, cached, output int) string {
+// usageOf is the last event but one of a stream.
+func usageOf(prompt, cached, output int) string {
 	return fmt.Sprintf("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,"+
 		"\"prompt_tokens_details\":{\"cached_tokens\":%d}}}\n\n", prompt, output, cached)
 }
@@ -95,7 +95,7 @@ func TestCachedTokensWeighLess(t *testing.T) {
 					return n
 				}
 				n++
-				c.streams(1, usageEvent(390, cached, 10))
+				c.streams(1, usageOf(390, cached, 10))
 				c.Finish()
 			}
 			return n
@@ -125,11 +125,11 @@ func (d *fakeDriver) usedInRedis(tenant string) float64 {
 func TestBothStoresChargeTheSame(t *testing.T) {
 	stores := startTenants(t, 1, `"weights":{"cached":0.1,"output":3}`)
 	ends := []func(s *fakeStream, i int){
-		func(s *fakeStream, i int) { s.streams(1, usageEvent(100+i, 10*i, 7*i)); s.Finish() },
+		func(s *fakeStream, i int) { s.streams(1, usageOf(100+i, 10*i, 7*i)); s.Finish() },
 		func(s *fakeStream, i int) { s.streams(i, ""); s.leave() },
 		func(s *fakeStream, _ int) { s.leave() },
 		func(s *fakeStream, _ int) { s.Head(404); s.Finish() },
-		func(s *fakeStream, i int) { s.streams(2, usageEvent(100, 90, i)); s.ResetByUpstream() },
+		func(s *fakeStream, i int) { s.streams(2, usageOf(100, 90, i)); s.ResetByUpstream() },
 	}
 	for i := range 3 * len(ends) {
 		var reserved, charged [2]float64
@@ -158,7 +158,7 @@ func TestTokensWeighWhatTheyCost(t *testing.T) {
 		want  float64
 	}{{"small-1", 100 + 100 + 40}, {"big", 300 + 20}, {"other", 300 + 10}} {
 		s := d.ofTenant(c.model, c.model)
-		s.streams(1, usageEvent(300, 200, 10))
+		s.streams(1, usageOf(300, 200, 10))
 		s.Finish()
 		if got := d.usedBy(c.model); got != c.want {
 			t.Errorf("%s: %v tokens, want %v", c.model, got, c.want)
@@ -171,7 +171,7 @@ func TestReservesWhatIsExpected(t *testing.T) {
 	d := startSites(t, 1, withTenants(100_000, `"weights":{"cached":0.1,"output":2}`, ""))
 	for range 40 {
 		s := d.ofTenant("before", "m")
-		s.streams(1, usageEvent(10, 8, 50))
+		s.streams(1, usageOf(10, 8, 50))
 		s.Finish()
 	}
 	s := d.ofTenant("a", "m")
@@ -206,11 +206,11 @@ func TestTenantsOfClientsThatLeave(t *testing.T) {
 			func(p float64) float64 { return p + 2*7 },
 		},
 		"with usage so far": {
-			func(s *fakeStream) { s.streams(3, usageEvent(12, 0, 9)); s.leave() },
+			func(s *fakeStream) { s.streams(3, usageOf(12, 0, 9)); s.leave() },
 			func(float64) float64 { return 12 + 2*9 },
 		},
 		"at the end": {
-			func(s *fakeStream) { s.streams(3, usageEvent(12, 0, 9)); s.Finish() },
+			func(s *fakeStream) { s.streams(3, usageOf(12, 0, 9)); s.Finish() },
 			func(float64) float64 { return 12 + 2*9 },
 		},
 		"in one piece": {
@@ -257,12 +257,12 @@ func TestTenantsAreChargedExactly(t *testing.T) {
 				if reserved < 1 {
 					rt.Fatalf("%v tokens are reserved", reserved)
 				}
-				in := rapid.IntRange(0, 400).Draw(rt, "prompt")
+				in := rapid.IntRange(1, 400).Draw(rt, "prompt")
 				hit := rapid.IntRange(0, in).Draw(rt, "hit")
-				out := rapid.IntRange(0, 300).Draw(rt, "output")
+				out := rapid.IntRange(1, 300).Draw(rt, "output")
 				switch rapid.IntRange(0, 3).Draw(rt, "end") {
 				case 0:
-					s.streams(1, usageEvent(in, hit, out))
+					s.streams(1, usageOf(in, hit, out))
 					s.Finish()
 					sum := float64(in-hit) + weight.cached*float64(hit) + weight.output*float64(out)
 					total += math.Floor(sum + 0.5 + 1e-9)

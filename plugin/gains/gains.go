@@ -127,8 +127,8 @@ func (g *Gains) read(now time.Duration) {
 	}
 }
 
-// placesOf returns the endpoints of a cluster that get requests, with how many each runs at once. Where requests are counted in
-// Redis other gateways send theirs to the same endpoints, so what is free there is not known here.
+// placesOf returns the endpoints of a cluster that get requests, with how many each runs at once. Where requests are
+// counted in Redis other gateways send theirs to the same endpoints, so what is free there is not known here.
 func placesOf(now time.Duration, cl *clusters.Cluster, c *config.Config) []lbgains.Place {
 	var list []lbgains.Place
 	most := 0

@@ -72,6 +72,7 @@ type Request struct {
 
 	Cost     int64  // in billionths of the currency of the prices
 	Currency string // of these, "" without prices
+	Unpriced bool   // there are prices, and none of this model
 
 	// of the choice
 	Match    float64 // share of the prompt that was expected in the endpoint's KV cache

@@ -31,10 +31,11 @@ func (b *basis) Enter(next Phase) {
 	b.Phase = next
 }
 
-// isFollowed reports whether the request is followed for what is gained: it computes something at an endpoint that is
+// isFollowed reports whether a request is followed for what is gained: it computes something at an endpoint that is
 // chosen here.
-func (b *basis) isFollowed() bool {
-	return !b.Config.Shadow && !b.Config.AmongClusters() && !b.Trial && !b.Idle()
+func isFollowed(b *basis) bool {
+	c := b.Config
+	return c.Telemetry.Enabled && !c.Shadow && !c.AmongClusters() && !b.Trial && !b.Idle()
 }
 
 // SentAt returns since when an endpoint could have had all of the request.

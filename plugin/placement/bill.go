@@ -3,28 +3,27 @@ package placement
 import (
 	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/plugin/measured"
-	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // Bill puts into m, which has the tokens of the request, whose they were and what they cost. Tokens of a model without
-// a price cost nothing; they are counted, so that who has forgotten a price finds out.
+// a price cost nothing; that is noted, so that who has forgotten a price finds out.
 func (s *Serving) Bill(m *measured.Request) {
-	of := s.Of
-	c := of.Config
+	c := s.Of.Config
 	if name := c.TenantHeader(); name != "" {
-		m.Tenant = of.Traits.Value(name)
+		m.Tenant = s.Of.Traits.Value(name)
 	}
 	if !c.Prices.Enabled() {
 		return
 	}
-	used := &m.Tokens
 	rates := c.Prices.Table.Lookup(m.Model)
-	if rates == nil {
-		of.Shared.Stats.Count(stats.Unpriced, uint64(used.Prompt()+used.Completion()))
+	if m.Unpriced = rates == nil; m.Unpriced {
 		return
 	}
 	m.Currency = c.Prices.Currency
-	m.Cost = rates.Cost(price.Tokens{
-		Input: used.Input, Cached: used.Cached, Output: used.Output, Reasoning: used.Reasoning,
-	})
+	m.Cost = rates.Cost(priced(&m.Tokens))
+}
+
+// priced returns tokens as package price has them.
+func priced(t *measured.Tokens) price.Tokens {
+	return price.Tokens{Input: t.Input, Cached: t.Cached, Output: t.Output, Reasoning: t.Reasoning}
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/price"
+	"github.com/warmgate/warmgate/plugin/measured"
 	"github.com/warmgate/warmgate/plugin/ratelimit"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -17,7 +18,10 @@ type charging struct{ of *basis }
 
 // endCharges ends the charges of a request that is over. Without usage the target's estimate stays, unless no model can
 // have worked on the request; the tenant is charged for what has gone by.
-func (ch *charging) endCharges() {
+//
+// t is what has gone by, where that is known: of a stream, or by usage. Of an answer in one piece that broke off nobody
+// has seen how much was done: so what was expected remains.
+func (ch *charging) endCharges(t *measured.Tokens) {
 	of := ch.of
 	b := &of.Lease.Budget
 	if b.Target.Addr == "" {
@@ -29,8 +33,8 @@ func (ch *charging) endCharges() {
 			return
 		}
 	}
-	if t, known := ch.passed(); known {
-		of.Lease.settle(&b.tenant.charge, ch.ofTenant(t))
+	if of.Response.Streamed || !t.Estimated {
+		of.Lease.settle(&b.tenant.charge, ch.ofTenant(priced(t)))
 	}
 	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.Target.Addr)
 	of.Shared.Stats.CountIf(name, uint64(b.Target.Tokens))
@@ -44,31 +48,6 @@ func (ch *charging) ofTenant(t price.Tokens) int64 {
 		return t.Input + t.Cached + t.Output + t.Reasoning
 	}
 	return r.Sum(t, per)
-}
-
-// passed returns the tokens that have gone by in the end, by kind, if that is known: by usage, or by the parts of a
-// stream. A client that leaves a stream has its tenant charged for what it got. Of an answer in one piece that broke
-// off nobody has seen how much was done: it counts for what was expected at least.
-func (ch *charging) passed() (t price.Tokens, known bool) {
-	of := ch.of
-	u, r := &of.Prompt, &of.Response
-	switch expected := &of.Lease.Reservation.Request; {
-	case u.Used:
-		cached := int64(min(u.Usage.Cached, u.Usage.Prompt))
-		t = price.Tokens{Input: int64(u.Usage.Prompt) - cached, Cached: cached, Output: int64(u.Usage.Output)}
-		switch {
-		case r.Complete:
-		case r.Streamed:
-			t.Output = max(t.Output, r.Parts)
-		default:
-			t.Output = max(t.Output, u.Work.Output)
-		}
-	case r.Streamed && !r.Encoded && r.Status < 300:
-		t = u.Work.Expected(expected.PromptTokens, r.Parts) // engines send each token by itself
-	default:
-		return t, false
-	}
-	return t, true
 }
 
 // restrict has what the target says of its limits in the headers of an answer shrink its budget for all gateways. What

@@ -41,7 +41,10 @@ func (pl *Placement) why() lb.Why {
 // would have cost more there. It returns "" if there is none, or if none is known; and which rule has decided.
 func (pl *Placement) RunnerUp() (next, rule string) {
 	var m measured.Request
-	if pl.explain(&m); m.RunnerUp != "" {
+	if pl.Phase == PhaseLeased {
+		pl.explain(&m)
+	}
+	if m.RunnerUp != "" {
 		next = m.RunnerUp + ";+" + strconv.FormatFloat(m.LostBy, 'f', 2, 64)
 	}
 	return next, m.Rule

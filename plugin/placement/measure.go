@@ -33,6 +33,9 @@ func (s *Serving) fill(m *measured.Request) {
 	}
 }
 
+// holds reports whether the request has a lease, or has had one until its end.
+func (s *Serving) holds() bool { return s.counted || s.Of.Phase == PhaseLeased }
+
 // fillPlace sets where the request was served, or would have been.
 func (s *Serving) fillPlace(m *measured.Request) {
 	pl := s.Of
@@ -44,7 +47,7 @@ func (s *Serving) fillPlace(m *measured.Request) {
 	}
 	switch {
 	case s.Refused > 0:
-	case s.counted && !among:
+	case s.holds() && !among:
 		m.Endpoint = pl.Lease.Addr
 	default:
 		m.Endpoint = pl.Gateway.ServedBy()

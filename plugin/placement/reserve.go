@@ -79,7 +79,7 @@ func (pl *Placement) Hold(now time.Duration) Result {
 	if pl.Wait.MayWait() {
 		v.WakeAt(now, now+lb.PollPeriod)
 		w := &pl.Wait
-		if pl.isFollowed() && w.IsQueued() {
+		if isFollowed(&pl.basis) && w.IsQueued() {
 			pl.Cluster.Flights.Come(now, &l.flight)
 		}
 		// it may be granted what others have left

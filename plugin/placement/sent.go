@@ -26,7 +26,7 @@ func (s *Serving) Sent() {
 	pl := s.Of
 	pl.Response.SentAt = pl.Shared.GW.Now()
 	pl.Wait.CountPlaced()
-	if pl.isFollowed() {
+	if isFollowed(&pl.basis) {
 		pl.Cluster.Flights.Sent(pl.Response.SentAt, &pl.Lease.flight, pl.Lease.Chosen)
 	}
 	s.requestPlaced()

@@ -58,7 +58,7 @@ func (s *Serving) followServed() {
 // ServesAsChosen reports whether the endpoint serves the request that was chosen for it here.
 func (s *Serving) ServesAsChosen() bool {
 	pl := s.Of
-	return pl.Lease.Chosen != "" && pl.Lease.Addr == pl.Lease.Chosen && pl.isFollowed()
+	return pl.Lease.Chosen != "" && pl.Lease.Addr == pl.Lease.Chosen && isFollowed(&pl.basis)
 }
 
 // lists reports whether the address is one of the cluster's endpoints, or the cluster one of those chosen among.

@@ -102,9 +102,13 @@ func (s *Serving) estimatePrompt(p learned.Passed) int64 {
 	return pl.Shared.Prompts.Rates.Prompt(s.rateKey(), p, pl.Config.BytesPerToken)
 }
 
-// expectedCached returns which share of the prompt was expected in a cache where it was served.
+// expectedCached returns which share of the prompt was expected in a cache where it was served: by its blocks, or
+// where no policy knows these, by other prompts.
 func (s *Serving) expectedCached() float64 {
 	pl := s.Of
+	if pl.Prompt.Chain == nil {
+		return pl.Prompt.Work.CachedShare()
+	}
 	if !pl.Prompt.Chain.HasBlocks() || pl.Lease.Addr != pl.Lease.Chosen || pl.Config.Shadow {
 		return 0
 	}

@@ -45,7 +45,9 @@ const KeyBackend = "warmgate/1/backend"
 // Prepare creates the keys that several VMs write and whose first value must not be lost. The gateway starts a
 // configuration in the main thread's VM before it does so in any worker's, so no worker can be writing yet.
 func Prepare(kv lb.KV) error {
-	for _, key := range []string{KeyLeader, KeyEjections, KeyFacts, KeyScraper, KeyDemand, KeyWatch, KeyGainer, KeyFlights} {
+	for _, key := range []string{
+		KeyLeader, KeyEjections, KeyFacts, KeyScraper, KeyDemand, KeyWatch, KeyGainer, KeyFlights,
+	} {
 		if _, _, err := kv.Get(key); errors.Is(err, lb.ErrNotFound) {
 			if err := kv.Set(key, []byte{0}, 0); err != nil {
 				return err

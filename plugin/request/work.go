@@ -58,12 +58,16 @@ func (w *Work) Estimate(c *config.Config, size int) (promptTokens, outputTokens 
 
 // Expected returns of which kinds the tokens of the request are likely to be.
 func (w *Work) Expected(promptTokens, outputTokens int64) price.Tokens {
-	t := price.Tokens{Input: promptTokens, Output: outputTokens}
-	if !w.Info.BypassCache {
-		t.Cached = min(int64(w.typical.Cached*float64(promptTokens)), promptTokens)
-		t.Input -= t.Cached
+	cached := min(int64(w.CachedShare()*float64(promptTokens)), promptTokens)
+	return price.Tokens{Input: promptTokens - cached, Cached: cached, Output: outputTokens}
+}
+
+// CachedShare returns which share of the prompt is likely to be in a cache, as that of such requests was.
+func (w *Work) CachedShare() float64 {
+	if w.Info.BypassCache {
+		return 0
 	}
-	return t
+	return w.typical.Cached
 }
 
 // Unseen returns how many bytes of the prompt were not seen of a body of size bytes: all of those, but where there are

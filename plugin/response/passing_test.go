@@ -84,3 +84,17 @@ func TestClockThatGoesBack(t *testing.T) {
 		t.Errorf("first %s, latest %s, gaps %s", r.FirstAt, r.LatestAt, r.Gaps.Quantile(1))
 	}
 }
+
+// BenchmarkToken measures what a token of a stream costs, without the gateway's part of it.
+func BenchmarkToken(b *testing.B) {
+	r, g := newPassing()
+	g.part = []byte(`data: {"id":"chatcmpl-4f1c2d7e9b0a4c55","object":"chat.completion.chunk","created":1760000000,` +
+		`"model":"sim","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}]}` + "\n\n")
+	b.ReportAllocs()
+	for b.Loop() {
+		g.now += time.Millisecond
+		if r.Passed(len(g.part), false) {
+			r.GoOn(len(g.part), false)
+		}
+	}
+}

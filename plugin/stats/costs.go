@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"math"
 	"strings"
 
 	"github.com/warmgate/warmgate/internal/statname"
@@ -19,17 +20,24 @@ const (
 type costs struct {
 	tenants *topnames.Names
 	payers  map[payer]*counter
+	// unpriced are tokens of models without a price, by their labels.
+	unpriced map[string]*counter
 }
 
 // payer is who pays for requests to a model, and in what.
 type payer struct{ model, tenant, currency string }
 
 func newCosts() *costs {
-	return &costs{tenants: topnames.New(firstTenants, moreTenants), payers: map[payer]*counter{}}
+	return &costs{
+		tenants: topnames.New(firstTenants, moreTenants), payers: map[payer]*counter{}, unpriced: map[string]*counter{},
+	}
 }
 
 // count adds the cost of a request to a model, by its label. It returns false if the tenant is not told apart.
 func (c *costs) count(model string, m *measured.Request, answered bool) bool {
+	if m.Unpriced {
+		c.countUnpriced(model, m.Tokens.Prompt()+m.Tokens.Completion())
+	}
 	if m.Cost <= 0 || m.Currency == "" {
 		return true
 	}
@@ -44,8 +52,17 @@ func (c *costs) count(model string, m *measured.Request, answered bool) bool {
 		}
 		of = c.of(key)
 	}
-	of.n += m.Cost
+	of.n += min(m.Cost, math.MaxInt64-of.n)
 	return whole
+}
+
+func (c *costs) countUnpriced(model string, tokens int64) {
+	of := c.unpriced[model]
+	if of == nil {
+		of = &counter{}
+		c.unpriced[strings.Clone(model)] = of
+	}
+	of.n += tokens
 }
 
 // of returns the counter of a payer, by labels.
@@ -62,6 +79,9 @@ func (c *costs) of(key payer) *counter {
 
 // tell tells the gateway what was counted.
 func (c *costs) tell(m Metrics) {
+	for model, of := range c.unpriced {
+		of.tell(m, func() string { return statname.With(Unpriced, "model", model) })
+	}
 	for p, of := range c.payers {
 		of.tell(m, func() string {
 			return statname.With(Cost, "model", p.model, "tenant", p.tenant, "currency", p.currency)

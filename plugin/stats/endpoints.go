@@ -67,8 +67,10 @@ func (e *endpoints) measure(cluster string, m *measured.Request) bool {
 	}
 	of.streams.n++
 	of.prefill.n += int64(max(m.Prefill, 0))
-	of.decode.n += int64(max(m.Decode, 0))
-	of.tokens.n += max(m.Tokens.Completion()-1, 0)
+	if m.Decode > 0 { // else all has come at once
+		of.decode.n += int64(m.Decode)
+		of.tokens.n += max(m.Tokens.Completion()-1, 0)
+	}
 	return true
 }
 

@@ -20,7 +20,7 @@ const (
 	// but none with an endpoint.
 	maxClusters = 256
 	// maxCombinations is how many clusters, policies, models and classes are told apart together. Each combination is
-	// about 10 counters, and 10 histograms of 27 buckets.
+	// up to 14 counters, and 13 histograms of 27 buckets.
 	maxCombinations = 192
 	// reserved is how many more there may be: with a pinned model, or with all that is not told apart.
 	reserved = 64
