@@ -43,6 +43,10 @@ func wrong() row {
 	return r
 }
 
+// noRedis is the gateways whose heartbeats fail. The gauge stays 0 once a configuration is without Redis.
+var noRedis = "max_over_time(warmgate_redis_up[1m]) == 0 and on (instance) " +
+	rises("warmgate_redis_failures_total", "", "instance")
+
 var wrongPlugin = []panel{
 	{
 		title: "Plugin", well: "configuration in force",
@@ -76,7 +80,7 @@ var wrongPlugin = []panel{
 		page: "docs/troubleshooting.md#redis-fails",
 		queries: []query{
 			{recent("warmgate_redis_failures_total", "", "cause", "2m") + " > 0.2", "{{cause}}"},
-			{"(max_over_time(warmgate_redis_up[1m]) == 0) + 1", "{{instance}}: down"},
+			{"(" + noRedis + ") + 1", "{{instance}}: down"},
 			{decided("warmgate_store_fallbacks_total", "", "cause"), "requests without it: {{cause}}"},
 		},
 	},
