@@ -27,7 +27,7 @@ var long = os.Getenv("LONG") != ""
 const (
 	engines       = 6
 	conversations = 160
-	password = "a password of the test's own"
+	password      = "a password of the test's own"
 )
 
 // stage is a gateway before engines, each behind a proxy, with counts in Redis.
