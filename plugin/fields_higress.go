@@ -37,6 +37,7 @@ var spanAttributes = [...]spanAttribute{
 	{"output_tokens", "trace_span_tag.gen_ai.usage.output_tokens"},
 	{"cached_tokens", "trace_span_tag.gen_ai.usage.cache_read.input_tokens"},
 	{"reasoning_tokens", "trace_span_tag.gen_ai.usage.reasoning.output_tokens"},
+	{"usage", "trace_span_tag.warmgate.usage"},
 	{"error", "trace_span_tag.error.type"},
 	{"endpoint", "trace_span_tag.warmgate.endpoint"},
 	{"reason", "trace_span_tag.warmgate.reason"},

@@ -38,7 +38,7 @@ var decidedRow = row{"Decisions", []panel{
 		queries: []query{{perSecond("warmgate_requests_total", ofModel, "outcome"), "{{outcome}}"}},
 	},
 	{
-		title: "Retries and moves", unit: "reqps", width: 12,
+		title: "Retries and moves", unit: "reqps", width: 12, needs: "a request was tried again or moved",
 		ask:    "How often is a request tried again, or served elsewhere than where it was sent?",
 		normal: "Near 0. Strays are 0.",
 		act:    "With each request: a filter is missing that carries the choice. Now and then: servers that fail.",
@@ -50,7 +50,7 @@ var decidedRow = row{"Decisions", []panel{
 		},
 	},
 	{
-		title: "Counted under other", unit: "reqps", width: 12,
+		title: "Counted under other", unit: "reqps", width: 12, needs: "there are more names than labels",
 		ask: "How many requests have no label of their own for a model, a tenant or an endpoint, since " +
 			"labels are bounded?",
 		normal: "0.",
@@ -121,7 +121,7 @@ var serversRow = row{"Servers", []panel{
 			perSecond("warmgate_endpoint_decoded_tokens_total", inCluster, server)), "{{endpoint}}"}},
 	},
 	{
-		title: "Ejected", unit: "short", width: 12,
+		title: "Ejected", unit: "short", width: 12, needs: "a server was ejected",
 		ask:    "How many servers are ejected for failing?",
 		normal: "0.",
 		act:    "The gateway's log names them, in lines with is ejected for.",
@@ -294,7 +294,7 @@ var readRow = row{"What is read", []panel{
 		},
 	},
 	{
-		title: "Answers without usage", unit: "reqps", width: 8,
+		title: "Answers without usage", unit: "reqps", needs: "an answer was compressed",
 		ask:     "How many answers are compressed, so that their usage is not read?",
 		normal:  "0.",
 		act:     "Have servers, or the gateway's compressor, leave answers as they are.",

@@ -40,7 +40,7 @@ func prefixCache() *board {
 		name: "prefix-cache", title: "Warmgate: prefix_cache",
 		about: "How well prompts are sent where they are cached.",
 		vars:  []string{"cluster", "model"},
-		rows:  []row{tuning("prefix_cache"), cachedRow},
+		rows:  []row{tuning("prefix_cache"), cachedRow, savedRow},
 	}
 }
 

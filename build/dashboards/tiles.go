@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // Means of servers that others are compared with. Their quarter that is fastest is the measure: of two servers the
 // median is half the slow one.
 var (
@@ -10,6 +12,17 @@ var (
 // meanOf is a mean of each server, over a time in which servers have answered some streams.
 func meanOf(total, number string) string {
 	return "(" + share(recent(total, inCluster, server, "5m"), recent(number, inCluster, server, "5m")) + ")"
+}
+
+// decided is the share of all decisions, from one in a hundred on.
+func decided(counter, where, by string) string {
+	return recent(counter, where, by, "2m") +
+		" / on () group_left () (" + recent("warmgate_decisions_total", "", "", "2m") + " > 0) > 0.01"
+}
+
+// lasting is what a gauge has been for ten minutes.
+func lasting(gauge, is string) string {
+	return fmt.Sprintf("min_over_time(%s[10m]) %s and %s offset 10m %s", gauge, is, gauge, is)
 }
 
 // toPeers is how many times as much something is at an endpoint as at the fastest of its cluster.
@@ -40,7 +53,7 @@ func wrongPlugin() []panel {
 				{"(warmgate_config_valid == 0) + 1", "{{instance}}: configuration refused"},
 				{happened("warmgate_config_rejected_total", "", "instance"), "{{instance}}: newest configuration refused"},
 				{"warmgate_config_refused_rules > 0", "{{instance}}: rules refused"},
-				{"(warmgate_owners == 0) + 1", "{{instance}}: VMs are dead"},
+				{"(warmgate_owners == 0 and max_over_time(warmgate_owners[1h]) > 0) + 1", "{{instance}}: VMs are dead"},
 				{happened("warmgate_recovered_panics_total", "", "instance"), "{{instance}}: a defect, please report it"},
 				{happened("warmgate_store_corrected_total", "", "instance"), "{{instance}}: counts corrected, please report it"},
 			},
@@ -52,9 +65,9 @@ func wrongPlugin() []panel {
 				"served meanwhile, by what each gateway knows.",
 			page: "docs/troubleshooting.md#redis-fails",
 			queries: []query{
-				{rises("warmgate_redis_failures_total", "", "cause"), "{{cause}}"},
-				{"(warmgate_redis_up == 0) + 1", "{{instance}}: down"},
-				{rises("warmgate_store_fallbacks_total", "", "cause"), "requests without it: {{cause}}"},
+				{recent("warmgate_redis_failures_total", "", "cause", "2m") + " > 0.2", "{{cause}}"},
+				{"(max_over_time(warmgate_redis_up[1m]) == 0) + 1", "{{instance}}: down"},
+				{decided("warmgate_store_fallbacks_total", "", "cause"), "requests without it: {{cause}}"},
 			},
 		},
 		{
@@ -64,7 +77,7 @@ func wrongPlugin() []panel {
 				"gateway's log names the server.",
 			page: "docs/troubleshooting.md#engine-metrics-fail",
 			queries: []query{
-				{rises("warmgate_metrics_scrapes_total", `result!="ok"`, "result"), "scrapes: {{result}}"},
+				{recent("warmgate_metrics_scrapes_total", `result!="ok"`, "result", "2m") + " > 0.05", "scrapes: {{result}}"},
 				{rises("warmgate_model_lists_total", `result!="ok"`, "result"), "lists of models: {{result}}"},
 				{
 					"max by (cluster) (" + selector("warmgate_metrics_lacking_endpoints", inCluster) + ") > 0",
@@ -80,8 +93,7 @@ func wrongPlugin() []panel {
 			act:  "Look the reason up.",
 			page: "docs/troubleshooting.md#all-requests-are-balanced-natively",
 			queries: []query{
-				{recent("warmgate_decisions_total", `reason=~"`+native+`"`, "reason", "2m") +
-					" / on () group_left () (" + recent("warmgate_decisions_total", "", "", "2m") + " > 0) > 0.01", "{{reason}}"},
+				{decided("warmgate_decisions_total", `reason=~"`+native+`"`, "reason"), "{{reason}}"},
 			},
 		},
 	}
@@ -140,12 +152,17 @@ func wrongServers() []panel {
 			act:  "Compare the lists of models of the servers: GET /v1/models of each.",
 			page: "docs/troubleshooting.md#a-model-is-not-on-all-servers",
 			queries: []query{
-				{share(recent("warmgate_requests_total", ofModel+`, outcome="client_error"`, "cluster, model", "10m"),
-					recent("warmgate_requests_total", ofModel, "cluster, model", "10m")) + " > 0.02", "{{model}}: answered 4xx"},
+				{wrongModel + " > 0.02 and " + wrongModel + " < 0.95", "{{model}}: answered 4xx"},
 			},
 		},
 	}
 }
+
+// wrongModel is the share of each model's requests that servers have refused as wrong. Where all are, the model is
+// nowhere.
+var wrongModel = share(
+	recent("warmgate_requests_total", ofModel+`, model!="", outcome="client_error"`, "cluster, model", "10m"),
+	recent("warmgate_requests_total", ofModel+`, model!=""`, "cluster, model", "10m"))
 
 func wrongRequests() []panel {
 	refused := recent("warmgate_queue_refusals_total", inCluster, "cluster", "2m")
@@ -175,7 +192,7 @@ func wrongRequests() []panel {
 			page: "docs/troubleshooting.md#a-cache-is-lost",
 			queries: []query{
 				{happened("warmgate_prefix_losses_total", inCluster, "cluster"), "{{cluster}}: a server has lost its cache"},
-				{"max by (api, model) (warmgate_match_error_percent) > 10", "{{model}}: other than expected"},
+				{"max by (api, model) (" + lasting("warmgate_match_error_percent", "> 10") + ")", "{{model}}: other than expected"},
 			},
 		},
 		{
