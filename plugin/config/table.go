@@ -10,7 +10,8 @@ import (
 
 // keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
 var keys = slices.Concat(
-	mainKeys, clusterKeys, queueKeys, regionKeys, apiKeys(), inspectKeys, telemetryKeys, healthKeys, tokenKeys, storeKeys,
+	mainKeys, clusterKeys, queueKeys, regionKeys, apiKeys(), inspectKeys, telemetryKeys, healthKeys, tokenKeys,
+	storeKeys,
 	sessionKeys(), policyKeys(), metricsKeys(), modelKeys, priceKeys, ruleKeys,
 )
 

@@ -17,7 +17,7 @@ func (pl *choice) report() {
 	r := s.Record(m)
 	for in := pl; in.outer != nil; in = in.outer {
 		if !in.isAdopted() { // else it has taken over how long the other one has waited
-			in.outer.AddWait(m)
+			in.outer.serving.AddWait(m)
 		}
 	}
 	pl.name(m)
