@@ -149,10 +149,12 @@ var waitingRow = row{"Queue", []panel{
 		title: "Waiting", kind: stacked, unit: "short", needs: queue,
 		ask: "How many requests wait? With Redis every gateway says the same; without, it is the longest " +
 			"queue of them.",
-		normal:  "0, and in bursts as many as are served within max_wait.",
-		act:     "Always some: servers are too few, or their caps too low.",
-		page:    "docs/troubleshooting.md#the-queue-has-the-wrong-size",
-		queries: []query{{"max by (cluster, class) (warmgate_queue_length{" + inCluster + "})", "{{cluster}} {{class}}"}},
+		normal: "0, and in bursts as many as are served within max_wait.",
+		act:    "Always some: servers are too few, or their caps too low.",
+		page:   "docs/troubleshooting.md#the-queue-has-the-wrong-size",
+		queries: []query{
+			{"max by (cluster, class) (warmgate_queue_length{" + inCluster + "})", "{{cluster}} {{class}}"},
+		},
 	},
 	{
 		title: "Wait", unit: "ms", needs: "requests have waited",
@@ -197,11 +199,13 @@ var waitingRow = row{"Queue", []panel{
 	},
 	{
 		title: "Push limits", unit: "short", needs: "push is pending",
-		ask:     "How many requests is each server given before the rest waits in the gateway?",
-		normal:  "Alike, for servers of the same hardware.",
-		act:     "One that stays low is slow, or lacks memory for caches.",
-		page:    "docs/troubleshooting.md#a-server-is-slow",
-		queries: []query{{"max by (cluster, endpoint) (warmgate_endpoint_push_limit{" + inCluster + "})", "{{endpoint}}"}},
+		ask:    "How many requests is each server given before the rest waits in the gateway?",
+		normal: "Alike, for servers of the same hardware.",
+		act:    "One that stays low is slow, or lacks memory for caches.",
+		page:   "docs/troubleshooting.md#a-server-is-slow",
+		queries: []query{
+			{"max by (cluster, endpoint) (warmgate_endpoint_push_limit{" + inCluster + "})", "{{endpoint}}"},
+		},
 	},
 }}
 
@@ -302,7 +306,7 @@ var readRow = row{"What is read", []panel{
 		queries: []query{{perSecond("warmgate_usage_encoded_total", "", ""), "compressed"}},
 	},
 	{
-		title: "Lists of models", kind: stacked, unit: "cps", width: 12, needs: "lb_config.models.cluster is configured",
+		title: "Lists of models", kind: stacked, unit: "cps", width: 12, needs: "models.cluster is configured",
 		ask:     "Do servers say which models they have?",
 		normal:  "All are ok.",
 		act:     "Another result: the path, a key, or the server.",

@@ -22,7 +22,7 @@ var worthRow = row{"Is it worth it?", []panel{
 			perSecond("warmgate_requests_total", ofModel, "model")), "{{model}}"}},
 	},
 	{
-		title: "Sent elsewhere than natively", unit: "percentunit", needs: "the gateway has placed requests for ten seconds",
+		title: "Sent elsewhere than natively", unit: "percentunit", needs: "requests came for ten seconds",
 		ask:    "For which share of requests would Envoy's least_request have chosen another server?",
 		normal: "By chance it is above half already with three servers.",
 		act:    "Nothing. It says that there is a difference; the panels beside it, what that is worth.",
@@ -36,7 +36,7 @@ var worthRow = row{"Is it worth it?", []panel{
 		ask: "How many requests wait while another server had a free slot? By what is in force, and as " +
 			"least_request would have it by the same requests, which is the least it could be.",
 		normal:  "Well below the line of least_request.",
-		act:     "As high as least_request: a policy that holds on to sessions or caches too much. Look at its dashboard.",
+		act:     "As high as least_request: the policy holds on to sessions or caches too much. See its dashboard.",
 		page:    "docs/gains.md#the-world-of-least_request",
 		queries: []query{{waitedBeside("warmgate_slot_wait_ms_total"), "{{cluster}} {{policy}}"}},
 	},
@@ -61,7 +61,7 @@ const slots = "it is known how many requests servers run at once, and counts are
 // savedRow is the same for who tunes prefix_cache.
 var savedRow = row{"What caches save", []panel{
 	{
-		title: "Prefill saved", unit: "ms", width: 12, needs: "enough streams were seen to learn how fast servers prefill",
+		title: "Prefill saved", unit: "ms", width: 12, needs: "the speed of prefill is learned",
 		ask:     "How many milliseconds of prefill per second do caches save?",
 		normal:  "1000 ms is a whole server that need not be there.",
 		act:     "Compare it before and after each change of the configuration.",
@@ -70,10 +70,12 @@ var savedRow = row{"What caches save", []panel{
 	},
 	{
 		title: "Speed of prefill", unit: "si:tok/s", width: 12, needs: "enough streams were seen to learn it",
-		ask:     "How fast do servers compute prompts, as learned?",
-		normal:  "What the engine's own benchmark says.",
-		act:     "It changes with the hardware, the model and chunked prefill.",
-		page:    "docs/gains.md#saved-prefill",
-		queries: []query{{"max by (cluster, model) (warmgate_prefill_tokens_per_second{" + ofModel + "})", "{{model}}"}},
+		ask:    "How fast do servers compute prompts, as learned?",
+		normal: "What the engine's own benchmark says.",
+		act:    "It changes with the hardware, the model and chunked prefill.",
+		page:   "docs/gains.md#saved-prefill",
+		queries: []query{
+			{"max by (cluster, model) (warmgate_prefill_tokens_per_second{" + ofModel + "})", "{{model}}"},
+		},
 	},
 }}

@@ -22,12 +22,12 @@ import (
 )
 
 // long says that there is time for a longer form: make e2e-alerts.
-var long = os.Getenv("LONG") != ""
+var long = os.Getenv("FAULTS_LONG") != ""
 
 const (
 	engines       = 6
 	conversations = 160
-	password = "a password of the test's own"
+	password      = "a password of the test's own"
 )
 
 // stage is a gateway before engines, each behind a proxy, with counts in Redis.
@@ -73,7 +73,7 @@ func byPrompts(password, page string) string {
 func (s *stage) withBudgets(length int) string {
 	var targets []string
 	for _, p := range s.proxies {
-		targets = append(targets, fmt.Sprintf("%q: {\"max_concurrent_requests\": 4}", p.Addr()))
+		targets = append(targets, fmt.Sprintf("%q: {\"weight\": 1, \"max_concurrent_requests\": 4}", p.Addr()))
 	}
 	return fmt.Sprintf(`{"lb_policy": "token_budget", "lb_config": {"targets": {%s},
 		"tenants": {"tenant_header": "x-tenant", "max_tokens_per_minute": 6000},
@@ -301,7 +301,6 @@ func TestFaults(t *testing.T) {
 		{"scrapes answered 404", "WarmgateScrapesFail", map[string]string{"result": "status"}},
 	}
 	p.await(then)
-	p.recordedT()
 
 	// What mends these faults makes way for the next.
 	stopHalf()
@@ -326,6 +325,7 @@ func TestFaults(t *testing.T) {
 		{"mis-sized queue", "WarmgateQueueMissized", map[string]string{"cluster": "llm"}},
 	}
 	p.await(second)
+	p.recordedT()
 	p.over(append(first, then...))
 
 	stopFlood()

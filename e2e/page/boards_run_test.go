@@ -30,8 +30,8 @@ import (
 )
 
 var (
-	boardsFor = flag.Duration("boards", 0, "run a gateway under traffic for as long, and make pictures of its dashboards")
-	faulty    = flag.Bool("faults", false, "then have one fault after another, until the dashboard of operations shows it")
+	boardsFor = flag.Duration("boards", 0, "how long to run a gateway before pictures of its dashboards are made")
+	faulty    = flag.Bool("faults", false, "then have one fault after another, each until it is shown")
 )
 
 // password is the one that Redis has.
@@ -54,17 +54,17 @@ type fault struct {
 
 var faults = []fault{
 	{
+		"a slow server", "Slow servers", "slow",
+		func(t *testing.T, f *fleet) { f.mode(t, 2, vllmsim.ModeSlow) },
+		func(t *testing.T, f *fleet) { f.mode(t, 2, vllmsim.ModeOK) },
+	},
+	{
 		"a lost cache", "Caches", "lost its cache",
 		func(_ *testing.T, f *fleet) { f.engines[1].Reset() }, func(*testing.T, *fleet) {},
 	},
 	{
 		"an adapter on half the servers", "Models", "half",
 		func(_ *testing.T, f *fleet) { f.halves.Store(true) }, func(_ *testing.T, f *fleet) { f.halves.Store(false) },
-	},
-	{
-		"a slow server", "Slow servers", "slow",
-		func(t *testing.T, f *fleet) { f.mode(t, 2, vllmsim.ModeSlow) },
-		func(t *testing.T, f *fleet) { f.mode(t, 2, vllmsim.ModeOK) },
 	},
 	{
 		"a wrong password of Redis", "Redis", "auth",
@@ -103,10 +103,12 @@ var clients = func() (list [8]http.Client) {
 
 func settings(password, page string, length int) string {
 	return fmt.Sprintf(`{"lb_policy": "prefix_cache", "lb_config": {"password": %q, "metrics": {"path": %q},
-		"max_inflight": 8, "queue": {"max_wait": "5s", "max_length": %d, "tenant_header": "x-tenant",
+		"max_inflight": 8, "reserve_timeout": "250ms",
+		"queue": {"max_wait": "5s", "max_length": %d, "tenant_header": "x-tenant",
 		"classes": {"chat": 4, "batch": 1}, "class_header": "x-class", "default_class": "chat"},
 		"prices": {"currency": "EUR", "tenant_header": "x-tenant",
-		"models": {"sim": {"input": 1, "cached": 0.1, "output": 4}, "adapter": {"input": 2, "cached": 0.2, "output": 6}}},
+		"models": {"sim": {"input": 1, "cached": 0.1, "output": 4},
+		"adapter": {"input": 2, "cached": 0.2, "output": 6}}},
 		"envoy": {"admin_cluster": "warmgate-admin", "metrics_cluster": "warmgate-metrics",
 		"redis_cluster": "warmgate-redis"}}}`, password, page, length)
 }
@@ -169,7 +171,8 @@ func (f *fleet) ask(ctx context.Context, tenant string) {
 		defer cancel()
 		ctx = left
 	}
-	system := strings.Repeat(fmt.Sprintf("Conversation %d has rules of its own. ", rand.IntN(100)), 40)
+	number := rand.IntN(100)
+	system := strings.Repeat(fmt.Sprintf("Conversation %d has rules of its own. ", number), 10+number*7%90)
 	body := fmt.Sprintf(`{"model": %q, "max_tokens": %d, "stream": true, "stream_options": {"include_usage": true},
 		"messages": [{"role": "system", "content": %q}, {"role": "user", "content": "question %d"}]}`,
 		model, 20+rand.IntN(80), system, rand.Int())

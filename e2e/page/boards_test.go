@@ -90,7 +90,8 @@ func (b browser) pictureOfBoard(t *testing.T, url string, width int64) (picture 
 	height := eval[float64](t, b, `document.querySelector("main").getBoundingClientRect().bottom + 12`)
 	b.do(t, chromedp.ActionFunc(func(ctx context.Context) (err error) {
 		picture, err = page.CaptureScreenshot().WithFormat(page.CaptureScreenshotFormatWebp).WithQuality(80).
-			WithCaptureBeyondViewport(true).WithClip(&page.Viewport{Width: float64(width), Height: height, Scale: 1}).Do(ctx)
+			WithCaptureBeyondViewport(true).
+			WithClip(&page.Viewport{Width: float64(width), Height: height, Scale: 1}).Do(ctx)
 		return err
 	}))
 	return picture

@@ -1,6 +1,7 @@
 package shipped
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -20,16 +21,9 @@ func TestRequestStatistics(t *testing.T) {
 		"debug_headers":true,"envoy":{"admin_cluster":"warmgate-admin"},
 		"prices":{"currency":"EUR","tenant_header":"x-tenant","models":{"sim":{"input":1,"output":2}}}}}`})
 	harness.AwaitReason(t, g.URL(), "chosen")
-	answer := harness.Send(t, http.DefaultClient, http.MethodPost, g.URL()+"/v1/chat/completions",
-		`{"model":"sim","stream":true,"stream_options":{"include_usage":true},"max_tokens":12,`+
-			`"messages":[{"role":"user","content":"Tell me of `+strings.Repeat("gates that are warm, ", 40)+`"}]}`,
-		"content-type: application/json", "x-tenant: acme")
-	if answer.Status != http.StatusOK {
-		t.Fatal(answer.Status, answer.Body)
-	}
 	const of = `policy="prefix_cache",cluster="llm",model="sim"`
 	at := `cluster="llm",endpoint="` + regexp.QuoteMeta(upstream[0].Addr) + `"`
-	for _, line := range []string{
+	lines := []string{
 		stats.Requests + `\{` + of + `,outcome="ok"\}`,
 		stats.AllTokens + `\{` + of + `,kind="input",usage="reported"\}`,
 		stats.AllTokens + `\{` + of + `,kind="output",usage="reported"\}`,
@@ -46,9 +40,28 @@ func TestRequestStatistics(t *testing.T) {
 		stats.RequestTokens + `_bucket\{` + of + `,kind="prompt",le="16384"\}`,
 		stats.RequestTokens + `_bucket\{` + of + `,kind="completion",le="16384"\}`,
 		stats.Policy + `\{policy="prefix_cache"\}`,
-	} {
-		await(t, "the Prometheus page", regexp.MustCompile(`(?m)^`+line+` [1-9]`), func() string {
-			return g.PrometheusT(t)
-		})
+	}
+	harness.Await(t, func() error {
+		sendStream(t, g.URL()) // again: parts of one that have come together have no gaps
+		page := g.PrometheusT(t)
+		for _, line := range lines {
+			if !regexp.MustCompile(`(?m)^` + line + ` [1-9]`).MatchString(page) {
+				counted := regexp.MustCompile(`(?m)^warmgate_.*\bmodel=.*$`).FindAllString(page, -1)
+				return fmt.Errorf("no line %s:\n%s", line, strings.Join(counted, "\n"))
+			}
+		}
+		return nil
+	})
+}
+
+// sendStream sends a request of a tenant that is answered with a stream.
+func sendStream(t *testing.T, url string) {
+	t.Helper()
+	answer := harness.Send(t, http.DefaultClient, http.MethodPost, url+"/v1/chat/completions",
+		`{"model":"sim","stream":true,"stream_options":{"include_usage":true},"max_tokens":12,`+
+			`"messages":[{"role":"user","content":"Tell me of `+strings.Repeat("gates that are warm, ", 40)+`"}]}`,
+		"content-type: application/json", "x-tenant: acme")
+	if answer.Status != http.StatusOK {
+		t.Fatal(answer.Status, answer.Body)
 	}
 }

@@ -121,8 +121,8 @@ func (l *Ledger) cluster(now time.Duration, name string) *Cluster {
 	return c
 }
 
-// feedOf returns the feed of a VM, nil if there are too many. When a batch is missing it is not known what has become of
-// the requests of this VM.
+// feedOf returns the feed of a VM, nil if there are too many. When a batch is missing it is not known what has become
+// of the requests of this VM.
 func (c *Cluster) feedOf(now time.Duration, vm uint64, number uint32) *feed {
 	f := c.feeds[vm]
 	if f == nil {

@@ -315,6 +315,21 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
+// BenchmarkRecorded is what of that is done where the request is.
+func BenchmarkRecorded(b *testing.B) {
+	r, list := NewRecorder(), places(16, 8)
+	tickets, log := make([]Ticket, 512), wire.Writer(nil)
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		at, t := time.Hour+time.Duration(n)*time.Millisecond, &tickets[n%512]
+		r.Ended(at, t) // that of 512 requests ago
+		r.Sent(at, t, list[n*7%16].Addr)
+		if n%256 == 255 {
+			log = r.Append(log[:0], 1, "llm", "prefix_cache", list)
+		}
+	}
+}
+
 // BenchmarkRequest is what a request costs: recorded and told by one of four VMs, and read by one for all.
 func BenchmarkRequest(b *testing.B) {
 	c, tickets := newCrowd(4, places(16, 8)), make([]Ticket, 512)

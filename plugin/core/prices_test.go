@@ -72,21 +72,24 @@ func TestCostsAreCounted(t *testing.T) {
 		return d.Counter(stats.Cost + ";model=" + model + ";tenant=" + tenant + ";currency=EUR")
 	}
 	s := d.ofTenant("red", "a1")
-	s.streams(1, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":30,"+
+	s.streams(30, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":30,"+
 		"\"prompt_tokens_details\":{\"cached_tokens\":60},\"completion_tokens_details\":{\"reasoning_tokens\":10}}}\n\n")
 	s.Finish()
 	if got := cost("a1", "red"); got != 1000*(40+6+4*20+8*10) {
 		t.Errorf("a stream with usage costs %d", got)
 	}
-	first, second := d.ofTenant("blue", "a1"), d.ofTenant("blue", "a1")
-	if refused := d.ofTenant("blue", "a1"); refused.Result().Status != 429 {
+	before := cost("a1", "red")
+	first, second := d.ofTenant("red", "a1"), d.ofTenant("red", "a1")
+	if refused := d.ofTenant("red", "a1"); refused.Result().Status != 429 {
 		t.Fatalf("%+v", refused.Result())
 	}
 	first.leave()
-	unserved := cost("a1", "blue")
+	if got := cost("a1", "red") - before; got != 0 {
+		t.Errorf("a refused request, and one whose client left before its answer, cost %d", got)
+	}
 	second.streams(50, "")
 	second.leave()
-	if got := cost("a1", "blue") - unserved; got < 1000*4*45 || got > 1000*(4*55+100) {
+	if got := cost("a1", "red") - before; got < 1000*4*45 || got > 1000*(8*55+100) {
 		t.Errorf("a stream of 50 tokens whose client left costs %d", got)
 	}
 	s = d.ofTenant("red", "b")

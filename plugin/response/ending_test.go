@@ -48,7 +48,8 @@ var endings = []struct {
 	// the gateway in its place
 	{503, true, false, answer.Complete, "no_healthy_upstream", measured.ServerFailed},
 	{503, true, false, answer.Complete, "cluster_not_found", measured.ServerFailed},
-	{503, true, true, answer.Complete, "upstream_reset_before_response_started{connection_failure}", measured.ServerFailed},
+	{503, true, true, answer.Complete, "upstream_reset_before_response_started{connection_failure}",
+		measured.ServerFailed},
 	{503, true, true, answer.Complete, "upstream_reset_before_response_started{overflow}", measured.ServerFailed},
 	{503, true, true, answer.Complete, "upstream_reset_before_response_started{remote_reset}", measured.ServerFailed},
 	{503, true, false, answer.Complete, "fault_filter_abort", measured.ServerFailed},

@@ -13,7 +13,8 @@ import (
 )
 
 // The body of a good answer is read until its first token, so that what only announces one does not count as one, and
-// at its end: an error may come under status 200. What is between matters for usage, and for what is measured: passing.go.
+// at its end: an error may come under status 200. What is between matters for usage, and for what is measured: see
+// passing.go.
 
 const (
 	// readWithin is how many bytes are read at once: they fit into memory that is used again.

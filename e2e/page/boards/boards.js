@@ -1,5 +1,5 @@
-// Draws a dashboard of Grafana by what Prometheus answers, for pictures and for tests of the dashboards: the panels that
-// build/dashboards makes, and no others. ?last=seconds says how far back, ?end=seconds since 1970 until when.
+// Draws a dashboard of Grafana by what Prometheus answers, for pictures and for tests of the dashboards: the panels
+// that build/dashboards makes, and no others. ?last=seconds says how far back, ?end=seconds since 1970 until when.
 const COLORS = ["#5794f2", "#73bf69", "#f2cc0c", "#ff9830", "#b877d9", "#f2495c", "#8ab8ff", "#37872d", "#a352cc",
   "#fa6400", "#1f60c4", "#96d98d"];
 
