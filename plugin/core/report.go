@@ -20,7 +20,7 @@ func (pl *choice) report() {
 			in.outer.serving.AddWait(m)
 		}
 	}
-	name(m, pl)
+	pl.name(m)
 	s.Bill(m)
 	if s.Measures {
 		v.Stats.Measured(m)

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/plugin/measured"
+	"github.com/warmgate/warmgate/plugin/placement"
+	"github.com/warmgate/warmgate/plugin/vm"
 )
 
 // This file is what a request's span gets to know of it (lb_config.telemetry.spans). Gateways finish a span before the
@@ -19,41 +21,52 @@ const (
 	toldAll
 )
 
+// span is what the span of one choice is told.
+type span struct {
+	of   *placement.Serving
+	by   *decision
+	in   *vm.VM
+	told told
+}
+
 // tell shows what has come of the answer, once each time that there is more. ended: all of it has passed.
-func (pl *choice) tell(ended bool) {
-	if pl.told == toldAll || pl.inside != nil || !pl.tells() {
+func (s *span) tell(ended bool) {
+	if s.told == toldAll || !s.tells() {
 		return
 	}
 	switch {
 	case ended:
-		pl.told = toldAll
-	case pl.told == toldNothing && pl.Response.FirstAt > 0:
-		pl.told = toldBegin
+		s.told = toldAll
+	case s.told == toldNothing && s.of.Of.Response.FirstAt > 0:
+		s.told = toldBegin
 	default:
 		return
 	}
-	pl.plugin.VM.Callback(pl.Context, "fields of a span", pl.showFields, nil)
+	s.in.Callback(s.of.Of.Context, "fields of a span", s.show, nil)
 }
 
 // tells reports whether spans are told of the request.
-func (pl *choice) tells() bool { return pl.Config != nil && pl.Config.Telemetry.Spans && !pl.Trial }
+func (s *span) tells() bool {
+	pl := s.of.Of
+	return pl.Config != nil && pl.Config.Telemetry.Spans && !pl.Trial
+}
 
-// showFields shows what is known of the request by now.
-func (pl *choice) showFields() {
-	v := pl.plugin.VM
+// show shows what is known of the request by now.
+func (s *span) show() {
+	v := s.in
 	m := &v.Measured
-	pl.serving.Record(m)
-	name(m, pl)
-	pl.serving.Bill(m)
-	v.Fields = m.Fields(v.Fields[:0], pl.told == toldAll)
-	pl.Gateway.SetFields(v.Fields)
+	s.of.Record(m)
+	s.by.name(m)
+	s.of.Bill(m)
+	v.Fields = m.Fields(v.Fields[:0], s.told == toldAll)
+	s.of.Of.Gateway.SetFields(v.Fields)
 }
 
 // name sets what was asked for, and why the request went where it did.
-func name(m *measured.Request, pl *choice) {
-	m.Operation = operations.of(pl.Traits.Path)
-	if pl.settled {
-		m.Reason = pl.reason.String()
+func (d *decision) name(m *measured.Request) {
+	m.Operation = operations.of(d.of.Traits.Path)
+	if d.settled {
+		m.Reason = d.reason.String()
 	}
 }
 
