@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/forward"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/measured"
 	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/vm"
 )
@@ -35,6 +36,18 @@ type choice struct {
 	note   string  // the decision, as the line of the access log has it
 	told   told    // to its span
 }
+
+// told is how much of a request was shown to its span.
+type told uint8
+
+const (
+	toldNothing told = iota
+	toldBegin        // of its answer
+	toldAll
+)
+
+// tells reports whether spans are told of the request.
+func tells(pl *choice) bool { return pl.Config != nil && pl.Config.Telemetry.Spans && !pl.Trial }
 
 // newChoice returns a choice for the request by a configuration, nil if that is not known yet, inside of another one
 // unless that is nil.
@@ -257,5 +270,24 @@ func (pl *choice) Answered(r placement.Result) { pl.goOn(pl.act(r)) }
 func (pl *choice) GoElsewhere() {
 	if a, left := pl.leave(pl.region.Forward()); left {
 		pl.goOn(a)
+	}
+}
+
+// showFields shows what is known of the request by now.
+func (pl *choice) showFields() {
+	v := pl.plugin.VM
+	m := &v.Measured
+	pl.serving.Record(m)
+	pl.name(m)
+	pl.serving.Bill(m)
+	v.Fields = m.Fields(v.Fields[:0], pl.told == toldAll)
+	pl.Gateway.SetFields(v.Fields)
+}
+
+// name sets what was asked for, and why the request went where it did.
+func (pl *choice) name(m *measured.Request) {
+	m.Operation = operations.of(pl.Traits.Path)
+	if pl.settled {
+		m.Reason = pl.reason.String()
 	}
 }
