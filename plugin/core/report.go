@@ -20,7 +20,7 @@ func report(pl *choice) {
 			in.outer.serving.AddWait(m)
 		}
 	}
-	pl.name(m)
+	name(m, pl)
 	s.Bill(m)
 	if s.Measures {
 		v.Stats.Measured(m)

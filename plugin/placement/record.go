@@ -19,7 +19,7 @@ func (s *Serving) Record(m *measured.Request) Record {
 	pl := s.Of
 	s.fill(m)
 	if s.holds() {
-		pl.explain(m)
+		pl.Lease.explain(m)
 	}
 	out := Record{Bytes: pl.Prompt.Work.Info.TextBytes, Session: pl.SessionID()}
 	if p := pl.Prompt.Chain; p.HasBlocks() {
