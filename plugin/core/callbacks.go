@@ -126,7 +126,14 @@ func (s *Stream) OnDone() {
 		s.first.Enter(placement.PhaseDone)
 	}
 	for pl := s.first; pl != nil && pl.Phase != placement.PhaseDone; pl = pl.inside {
-		s.plugin.VM.Callback(s.Context, "the end of a stream", pl.end, pl.Recovered)
+		s.plugin.VM.Callback(s.Context, "the end of a stream", pl.over, pl.Recovered)
+	}
+}
+
+// over ends a choice, and has the last one of the row reported.
+func (pl *choice) over() {
+	if pl.end(); pl.inside == nil && pl.Config != nil {
+		report(pl)
 	}
 }
 

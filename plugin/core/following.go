@@ -55,9 +55,6 @@ func (pl *choice) end() {
 	pl.serving.Measures = pl.inside == nil && isMeasured(pl)
 	pl.serving.End()
 	pl.showing.end()
-	if pl.inside == nil && pl.Config != nil {
-		pl.report()
-	}
 }
 
 // isMeasured reports whether the request is measured.

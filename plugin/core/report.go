@@ -5,7 +5,7 @@ import "github.com/warmgate/warmgate/plugin/config"
 // This file is where what was measured of a request goes when it is over: statistics and the access log.
 
 // report is called once for a request under a configuration, for the last choice of its row.
-func (pl *choice) report() {
+func report(pl *choice) {
 	v, s, m := pl.plugin.VM, &pl.serving, &pl.plugin.VM.Measured
 	form := pl.Config.Telemetry.Log
 	if pl.Config.Policy == "" { // the plugin is off
