@@ -23,7 +23,8 @@ var pure = []string{
 	"lb", "metrics",
 	"plugin/admission", "plugin/apicall", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery",
 	"plugin/endpoints", "plugin/inspect",
-	"plugin/engines", "plugin/forward", "plugin/gains", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/measured",
+	"plugin/engines", "plugin/forward", "plugin/gains", "plugin/gauges", "plugin/host", "plugin/learned",
+	"plugin/measured",
 	"plugin/placement", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request", "plugin/response",
 	"plugin/stats", "plugin/stores", "plugin/views", "plugin/vm", "plugin/waiters", "redisclient",
 }
@@ -200,7 +201,8 @@ var mayImport = map[string][]string{
 	},
 	"plugin/placement": {
 		"internal/order", "internal/state", "internal/statname", "lb", "lb/answer", "lb/budget", "lb/gains",
-		"lb/memstore", "lb/price", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines", "plugin/host",
+		"lb/memstore", "lb/price", "lb/prompt", "lb/push", "plugin/clusters", "plugin/config", "plugin/engines",
+		"plugin/host",
 		"plugin/learned", "plugin/measured", "plugin/ratelimit", "plugin/request", "plugin/response",
 		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},

@@ -13,6 +13,8 @@ func TestWidths(t *testing.T) {
 		{"tabs", "a.go", "\t\t" + words(113) + "\n", "a.go:1: 121 columns, limit 120"},
 		{"characters, not bytes", "a.lua", "-- " + strings.Repeat("é ", 58) + "\n", ""},
 		{"a single word", "a.md", strings.Repeat("x", 200) + "\n", ""},
+		{"made by a tool", "a.yaml", "# Made by: go run ./x\na: " + words(130) + "\n", ""},
+		{"made elsewhere", "a.yaml", "a: b\n# Made by: x\nc: " + words(130) + "\n", "a.yaml:3: 133 columns, limit 120"},
 		{"raw string", "a.go", "package a\n\nvar x = `\n" + words(130) + "`\n", ""},
 		{
 			"behind a raw string", "a.go", "package a\n\nvar x = `\n`\n\n// " + words(130) + "\n",

@@ -100,7 +100,9 @@ func (b *backend) genAI(t *testing.T) map[string]series {
 							key += " " + v.Str()
 						}
 					}
-					found[key] = series{m.Unit(), p.Count(), p.Sum(), p.ExplicitBounds().AsRaw(), p.Attributes().AsRaw()}
+					found[key] = series{
+						m.Unit(), p.Count(), p.Sum(), p.ExplicitBounds().AsRaw(), p.Attributes().AsRaw(),
+					}
 				}
 			}
 		}
@@ -126,14 +128,18 @@ func TestMetrics(t *testing.T) {
 		return all
 	}
 	seconds := []float64{1, 2.5}
+	input, output := with("gen_ai.token.type", "input"), with("gen_ai.token.type", "output")
+	gold := with("warmgate.class", "gold")
 	want := map[string]series{
-		"gen_ai.server.request.duration":               {"s", 3, 4.5, seconds, with()},
-		"gen_ai.server.request.duration client_left":   {"s", 1, 2, seconds, with("error.type", "client_left")},
-		"gen_ai.server.request.duration server_failed": {"s", 1, 0.01, seconds, with("error.type", "server_failed", "gen_ai.request.model", "")},
-		"gen_ai.server.time_to_first_token":            {"s", 2, 0.25, []float64{0.1, 0.25}, with("warmgate.class", "gold")},
-		"gen_ai.server.time_per_output_token":          {"s", 2, 0.04, []float64{0.01, 0.025}, with()},
-		"gen_ai.client.token.usage input":              {"{token}", 2, 900, []float64{1024}, with("gen_ai.token.type", "input")},
-		"gen_ai.client.token.usage output":             {"{token}", 2, 300, []float64{1024}, with("gen_ai.token.type", "output")},
+		"gen_ai.server.request.duration":             {"s", 3, 4.5, seconds, with()},
+		"gen_ai.server.request.duration client_left": {"s", 1, 2, seconds, with("error.type", "client_left")},
+		"gen_ai.server.request.duration server_failed": {
+			"s", 1, 0.01, seconds, with("error.type", "server_failed", "gen_ai.request.model", ""),
+		},
+		"gen_ai.server.time_to_first_token":   {"s", 2, 0.25, []float64{0.1, 0.25}, gold},
+		"gen_ai.server.time_per_output_token": {"s", 2, 0.04, []float64{0.01, 0.025}, with()},
+		"gen_ai.client.token.usage input":     {"{token}", 2, 900, []float64{1024}, input},
+		"gen_ai.client.token.usage output":    {"{token}", 2, 300, []float64{1024}, output},
 	}
 	var got map[string]series
 	harness.Await(t, func() error {
