@@ -87,7 +87,7 @@ func Decide(p *Plan, loads []Load, matched []int) Choice {
 	return Choice{i, Why{Rule: rule, RunnerUp: other}}
 }
 
-// settle chooses among so many candidates with equal costs: the first of these are tied, others are known by their cost.
+// settle chooses among so many candidates with equal costs: tied are the first of them, isTied knows all.
 func (p *Plan) settle(loads []Load, ties int, tied []int32, isTied func(i int) bool) (int, Rule) {
 	for _, i := range p.Home.Order {
 		if !p.Candidates[i].IsFull(loads[i]) && isTied(int(i)) {

@@ -36,6 +36,15 @@ type choice struct {
 	told   told    // to its span
 }
 
+// told is how much of a request was shown.
+type told uint8
+
+const (
+	toldNothing told = iota
+	toldBegin        // of its answer
+	toldAll
+)
+
 // newChoice returns a choice for the request by a configuration, nil if that is not known yet, inside of another one
 // unless that is nil.
 func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice {

@@ -23,7 +23,7 @@ func (pl *choice) setNote() {
 	}
 	v.Line, pl.note = line, string(line)
 	pl.Gateway.SetNote(line)
-	if pl.tells() {
+	if tells(pl) {
 		pl.showFields()
 	}
 }
