@@ -83,7 +83,8 @@ var ways = map[string]struct {
 		measured.Request{
 			Outcome: measured.ClientLeft, Status: 200, Streamed: true, Parts: 5, Duration: 1550 * time.Millisecond,
 			TTFT: 150 * time.Millisecond, Decode: 400 * time.Millisecond, PerToken: 100 * time.Millisecond,
-			GapP99: 100 * time.Millisecond, Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
+			GapP99: 100 * time.Millisecond,
+			Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
 		},
 	},
 	"its server breaks it off": {
@@ -91,7 +92,8 @@ var ways = map[string]struct {
 		measured.Request{
 			Outcome: measured.ServerFailed, Status: 200, Streamed: true, Parts: 5, Duration: 550 * time.Millisecond,
 			TTFT: 150 * time.Millisecond, Decode: 400 * time.Millisecond, PerToken: 100 * time.Millisecond,
-			GapP99: 100 * time.Millisecond, Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
+			GapP99: 100 * time.Millisecond,
+			Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
 		},
 	},
 	"it stands still": {
@@ -99,7 +101,8 @@ var ways = map[string]struct {
 		measured.Request{
 			Outcome: measured.TimedOut, Status: 200, Streamed: true, Parts: 5, Duration: 550 * time.Millisecond,
 			TTFT: 150 * time.Millisecond, Decode: 400 * time.Millisecond, PerToken: 100 * time.Millisecond,
-			GapP99: 100 * time.Millisecond, Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
+			GapP99: 100 * time.Millisecond,
+			Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
 		},
 	},
 	"usage in each event, and its client leaves": {
@@ -334,6 +337,21 @@ func TestNotMeasured(t *testing.T) {
 		c.Finish()
 		if c.core.first.serving.Measures {
 			t.Errorf("%s: it is measured", config)
+		}
+	}
+}
+
+// The model of a request is known for what is measured, also where nothing of its body decides.
+func TestMeasuredModel(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		d := startFake(t, 1, 1, `{"lb_policy":"global_least_request"}`)
+		if native {
+			d.steerErr = errors.New("no")
+		}
+		c := d.client(0, streamtest.Request{Frames: []string{`{"model":"a \"b\"",`, `"n":1}`}})
+		c.Finish()
+		if got := d.workers[0].vm.Measured; got.Model != `a "b"` || got.Asked != got.Model {
+			t.Errorf("native %v: %q, asked for %q", native, got.Model, got.Asked)
 		}
 	}
 }

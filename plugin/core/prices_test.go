@@ -12,14 +12,15 @@ import (
 // Where models differ in what they cost, the body is read for the model, under a policy that does not need it, and for
 // no more: what has no body, or does not say it, goes on without.
 func TestBodiesAreReadForPrices(t *testing.T) {
-	const by = `{"lb_policy":"global_least_request","lb_config":{"prices":{"currency":"USD","models":{`
+	const unread = `{"lb_policy":"global_least_request","lb_config":{"telemetry":{"read_answers":false}`
+	const by = unread + `,"prices":{"currency":"USD","models":{`
 	for name, c := range map[string]struct {
 		config, path, body string
 		held               bool
 	}{
 		"by model":       {by + `"a*":{"input":1,"output":2}}}}}`, "", `{"model":"a1","prompt":"x"}`, true},
 		"all alike":      {by + `"*":{"input":1,"output":2}}}}}`, "", `{"model":"a1","prompt":"x"}`, false},
-		"without prices": {`{"lb_policy":"global_least_request"}`, "", `{"model":"a1","prompt":"x"}`, false},
+		"without prices": {unread + `}}`, "", `{"model":"a1","prompt":"x"}`, false},
 		"a list":         {by + `"a*":{"input":1,"output":2}}}}}`, "/v1/models", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {

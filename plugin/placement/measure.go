@@ -27,7 +27,7 @@ func (s *Serving) fill(m *measured.Request) {
 		m.Model = m.Asked
 	}
 	s.fillTimes(m)
-	pl.AddWait(m)
+	s.AddWait(m)
 	if p := pl.Prompt.Chain; p.HasBlocks() {
 		m.Matches, m.Match = true, p.Cached
 	}
@@ -64,7 +64,7 @@ func (s *Serving) fillTimes(m *measured.Request) {
 	}
 	now := pl.Shared.ReadClock()
 	m.Duration = max(0, now-began)
-	if m.TTFT = pl.TTFT(); m.TTFT == 0 {
+	if m.TTFT = pl.Response.TTFTSince(began); m.TTFT == 0 {
 		return
 	}
 	latest := r.LatestAt
@@ -79,17 +79,9 @@ func (s *Serving) fillTimes(m *measured.Request) {
 	m.GapP99 = r.Gaps.Quantile(0.99)
 }
 
-// TTFT returns after which time from its arrival a stream has shown its first output, 0 if none has.
-func (pl *Placement) TTFT() time.Duration {
-	r := &pl.Response
-	if r.FirstAt == 0 || r.Status < 200 || r.Status >= 300 {
-		return 0
-	}
-	return max(1, r.FirstAt-pl.Body.BeganAt)
-}
-
 // AddWait adds to m how long the request has waited for this choice, and in which class.
-func (pl *Placement) AddWait(m *measured.Request) {
+func (s *Serving) AddWait(m *measured.Request) {
+	pl := s.Of
 	m.Wait += pl.Wait.waited
 	if pl.Wait.Class != nil && m.Class == "" {
 		m.Class = pl.Wait.Class.Name

@@ -314,7 +314,8 @@ func (r *Reading) Judge() {
 	case r.isInAPI() && r.Complete && !r.Unread:
 		r.Outcome = answer.Empty // not even a body
 	}
-	if r.Outcome == answer.Unfinished && !(r.Learns && r.Cluster.Terminates) && r.Answer != nil && r.Answer.HasOutput() {
+	ends := r.Learns && r.Cluster.Terminates
+	if r.Outcome == answer.Unfinished && !ends && r.Answer != nil && r.Answer.HasOutput() {
 		r.Outcome = answer.Complete
 	}
 }
