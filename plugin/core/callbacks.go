@@ -83,8 +83,8 @@ func (s *Stream) OnResponseHeaders(end bool) {
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
 		s.plugin.VM.Callback(s.Context, "response headers", func() { pl.answerBegins(end) }, nil)
-		if end {
-			pl.tell(true)
+		if end && pl.inside == nil {
+			pl.span.tell(true)
 		}
 	}
 }
@@ -105,14 +105,17 @@ func (pl *choice) takeAnswer(size int, end bool) {
 	} else {
 		pl.Response.Unread = true
 	}
-	pl.tell(end)
+	if pl.inside == nil {
+		pl.span.tell(end)
+	}
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
 func (s *Stream) OnResponseTrailers() {
 	for pl := s.first; pl != nil; pl = pl.inside {
-		pl.Response.Complete = true
-		pl.tell(true)
+		if pl.Response.Complete = true; pl.inside == nil {
+			pl.span.tell(true)
+		}
 	}
 }
 

@@ -33,17 +33,8 @@ type choice struct {
 	outer  *choice // the one that this is inside of, nil for none
 	seen   seen    // what has come of the request, for the one inside a cluster
 	note   string  // the decision, as the line of the access log has it
-	told   told    // to its span
+	span   span    // what its span is told
 }
-
-// told is how much of a request was shown.
-type told uint8
-
-const (
-	toldNothing told = iota
-	toldBegin        // of its answer
-	toldAll
-)
 
 // newChoice returns a choice for the request by a configuration, nil if that is not known yet, inside of another one
 // unless that is nil.
@@ -55,6 +46,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.showing = showing{of: &pl.foresight, in: s.plugin.VM.Inspector}
 	pl.region = forward.New(&pl.Placement, s.plugin.VM.Regions)
 	pl.decision = decision{of: &pl.Placement, away: &pl.region}
+	pl.span = span{of: &pl.serving, by: &pl.decision, in: s.plugin.VM}
 	return pl
 }
 

@@ -370,6 +370,11 @@ func (s *fakeStream) SetFields(fields []measured.Field) {
 	s.fields = slices.Clone(fields)
 }
 
+func (s *fakeStream) LogFields(fields []measured.Field) {
+	s.called("LogFields")
+	s.logged = slices.Clone(fields)
+}
+
 func (s *fakeStream) Note() string { s.called("Note"); return s.note }
 
 func (s *fakeStream) Resume() {

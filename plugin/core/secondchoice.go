@@ -23,8 +23,8 @@ func (pl *choice) setNote() {
 	}
 	v.Line, pl.note = line, string(line)
 	pl.Gateway.SetNote(line)
-	if tells(pl) {
-		pl.showFields()
+	if pl.span.tells() {
+		pl.span.show()
 	}
 }
 

@@ -10,6 +10,11 @@ import (
 
 const spansConfig = `{"lb_policy":"global_least_request","lb_config":{"telemetry":{"spans":true}}}`
 
+func (s *fakeStream) SetFields(fields []measured.Field) {
+	s.called("SetFields")
+	s.fields = slices.Clone(fields)
+}
+
 // field returns a field of the span as a text or a number, nil if there is none.
 func (s *fakeStream) field(name string) any {
 	i := slices.IndexFunc(s.fields, func(f measured.Field) bool { return f.Name == name })
