@@ -365,11 +365,6 @@ func (s *fakeStream) Details() string { s.called("Details"); return s.Stream.Det
 
 func (s *fakeStream) SetNote(text []byte) { s.called("SetNote"); s.note = string(text) }
 
-func (s *fakeStream) SetFields(fields []measured.Field) {
-	s.called("SetFields")
-	s.fields = slices.Clone(fields)
-}
-
 func (s *fakeStream) Note() string { s.called("Note"); return s.note }
 
 func (s *fakeStream) Resume() {
