@@ -99,7 +99,8 @@ func areTyped(t *testing.T, log string) {
 			t.Fatalf("the line has what the fields have: %q", r.Note)
 		}
 		for _, name := range []string{
-			"ttft_ms", "prefill_ms", "prompt_tokens", "cached_tokens", "output_tokens", "match", "prompt_bytes", "lost_by",
+			"ttft_ms", "prefill_ms", "prompt_tokens", "cached_tokens", "output_tokens", "match", "prompt_bytes",
+			"lost_by",
 		} {
 			if _, ok := r.Fields.Value[name].(float64); !ok {
 				t.Fatalf("%s is no number: %s", name, line)

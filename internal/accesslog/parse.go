@@ -49,8 +49,8 @@ func Parse(from io.Reader) (*Log, error) {
 		if out.FirstBad != nil {
 			return nil, fmt.Errorf("access log, %w", out.FirstBad)
 		}
-		return nil, errors.New("access log: no line has what %FILTER_STATE(wasm.warmgate:PLAIN)% or %FILTER_STATE(wasm.warmgate_fields:TYPED)% " +
-			"prints")
+		return nil, errors.New("access log: no line has what %FILTER_STATE(wasm.warmgate:PLAIN)% or " +
+			"%FILTER_STATE(wasm.warmgate_fields:TYPED)% prints")
 	}
 	slices.SortStableFunc(out.Requests, func(a, b Request) int { return a.Start.Compare(b.Start) })
 	return out, nil
