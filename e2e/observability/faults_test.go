@@ -44,7 +44,10 @@ var faults = []fault{
 	},
 	{
 		alert: "WarmgateRedisDown", labels: gateway,
-		wrong: series{`warmgate_redis_up{` + gateway + `}`: during(0, 1)},
+		wrong: series{
+			`warmgate_redis_up{` + gateway + `}`:                                 during(0, 1),
+			`warmgate_redis_failures_total{cause="unreachable",` + gateway + `}`: flow(120),
+		},
 	},
 	{
 		alert: "WarmgateRedisLogin", labels: `cause="auth",` + gateway,

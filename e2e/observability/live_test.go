@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -266,6 +267,7 @@ func TestFaults(t *testing.T) {
 	if long {
 		window, lasts = "30s", 2*time.Minute
 	}
+	queries := panels(t)
 	s := newStage(t)
 	p := startPrometheus(t, s.gateway, window)
 	s.goOn()
@@ -278,6 +280,7 @@ func TestFaults(t *testing.T) {
 	s.send(200*time.Millisecond, asks("adapter"))
 	p.calm(lasts)
 	p.healthy()
+	drawn := p.drawn(queries)
 
 	// What is cached is known from Redis, so that goes last.
 	s.goOn()
@@ -301,6 +304,7 @@ func TestFaults(t *testing.T) {
 		{"scrapes answered 404", "WarmgateScrapesFail", map[string]string{"result": "status"}},
 	}
 	p.await(then)
+	maps.Copy(drawn, p.drawn(queries))
 
 	// What mends these faults makes way for the next.
 	stopHalf()
@@ -326,11 +330,13 @@ func TestFaults(t *testing.T) {
 	}
 	p.await(second)
 	p.recordedT()
+	p.scaled()
+	maps.Copy(drawn, p.drawn(queries))
+	p.empty(queries, drawn)
 	p.over(append(first, then...))
 
 	stopFlood()
 	stopBursts()
 	s.push(s.withBudgets(1000))
 	p.over(second)
-	p.calm(0)
 }
