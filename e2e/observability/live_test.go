@@ -41,7 +41,9 @@ type stage struct {
 }
 
 func newStage(t *testing.T) *stage {
-	s := &stage{t: t, redis: redisserver.StartT(t, redisserver.Options{Config: []string{"requirepass \"" + password + "\""}})}
+	s := &stage{t: t, redis: redisserver.StartT(t, redisserver.Options{
+		Config: []string{"requirepass \"" + password + "\""},
+	})}
 	o := harness.Options{Workers: 1, Redis: s.redis.Addr()}
 	for i := range engines {
 		c := vllmsim.Config{Index: i, Adapters: []string{"adapter"}}
