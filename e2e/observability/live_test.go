@@ -273,13 +273,8 @@ func TestFaults(t *testing.T) {
 	s := newStage(t)
 	p := startPrometheus(t, s.gateway, window)
 	s.goOn()
-	asks := func(model string, headers ...string) func(ctx context.Context) {
-		return func(ctx context.Context) {
-			s.ask(ctx, model, rand.IntN(4) > 0, append(headers, fmt.Sprintf("x-tenant: %d", rand.IntN(1000)))...)
-		}
-	}
-	stopMost := s.send(40*time.Millisecond, asks("sim"))
-	s.send(200*time.Millisecond, asks("adapter"))
+	stopMost := s.send(40*time.Millisecond, s.asking("sim"))
+	s.send(200*time.Millisecond, s.asking("adapter"))
 	p.calm(lasts)
 	p.healthy()
 	drawn := p.drawn(queries)
@@ -292,7 +287,7 @@ func TestFaults(t *testing.T) {
 	s.goOn()
 	s.set(0, faultproxy.Refuse())
 	s.tune(1, vllmsim.ModeSlow)
-	stopHalf := s.send(200*time.Millisecond, asks("half"))
+	stopHalf := s.send(200*time.Millisecond, s.asking("half"))
 	first := []planted{
 		{"dead engine", "WarmgateServerUnhealthy", map[string]string{"cluster": "llm"}},
 		{"slow engine", "WarmgateServerSlowToWrite", map[string]string{"endpoint": s.proxies[1].Addr()}},
@@ -311,21 +306,7 @@ func TestFaults(t *testing.T) {
 	// What mends these faults makes way for the next.
 	stopHalf()
 	stopMost()
-	s.set(0, faultproxy.Pass())
-	s.tune(1, vllmsim.ModeOK)
-	s.push(s.withBudgets(1))
-	stopFlood := s.send(50*time.Millisecond, func(ctx context.Context) { s.ask(ctx, "sim", true, "x-tenant: flood") })
-	stopBursts := s.send(3*time.Second, func(ctx context.Context) {
-		var all sync.WaitGroup
-		for range 80 {
-			all.Add(1)
-			go func() {
-				defer all.Done()
-				asks("sim")(ctx)
-			}()
-		}
-		all.Wait()
-	})
+	stop := s.crowd(s.asking("sim"))
 	second := []planted{
 		{"tenant flood", "WarmgateTenantFlood", nil},
 		{"mis-sized queue", "WarmgateQueueMissized", map[string]string{"cluster": "llm"}},
@@ -337,8 +318,34 @@ func TestFaults(t *testing.T) {
 	p.empty(queries, drawn)
 	p.over(append(first, then...))
 
-	stopFlood()
-	stopBursts()
+	stop()
 	s.push(s.withBudgets(1000))
 	p.over(second)
+}
+
+// asking returns what sends a request for a model, of one of very many tenants.
+func (s *stage) asking(model string) func(ctx context.Context) {
+	return func(ctx context.Context) {
+		s.ask(ctx, model, rand.IntN(4) > 0, fmt.Sprintf("x-tenant: %d", rand.IntN(1000)))
+	}
+}
+
+// crowd mends servers, and has one tenant use up its budget, and more come at once than fit into the queue.
+func (s *stage) crowd(ask func(context.Context)) (stop func()) {
+	s.set(0, faultproxy.Pass())
+	s.tune(1, vllmsim.ModeOK)
+	s.push(s.withBudgets(1))
+	stopFlood := s.send(50*time.Millisecond, func(ctx context.Context) { s.ask(ctx, "sim", true, "x-tenant: flood") })
+	stopBursts := s.send(3*time.Second, func(ctx context.Context) {
+		var all sync.WaitGroup
+		for range 80 {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				ask(ctx)
+			}()
+		}
+		all.Wait()
+	})
+	return func() { stopFlood(); stopBursts() }
 }
