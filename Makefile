@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm envoy test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-metrics-truth bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-helm e2e-mesh e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm envoy test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-metrics-truth bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-dashboards e2e-alerts e2e-helm e2e-mesh e2e-otel e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -19,7 +19,7 @@ envoy: ## Leave an Envoy as build/out/envoy, for those who have none: the pinned
 
 # The packages of e2e/ whose tests run one gateway after another. Each Envoy compiles the plugin for seconds, so they
 # take as long as all other tests together.
-GATEWAYS = admission|among|batch|bench|chaos|explain|fault|layouts|live|order|realengine|regions|reload|routes|security|sessions
+GATEWAYS = admission|among|batch|bench|chaos|explain|fault|layouts|live|observability|order|realengine|regions|reload|routes|security|sessions
 
 # The packages whose tests do less with -short: those that ask for it, and those with random tests, of which rapid runs
 # a tenth.
@@ -126,8 +126,17 @@ bench-attacks: wasm ## What one hostile client, a server that fails fast or dead
 e2e-mesh: wasm ## What Envoy Gateway and Istio make of deploy/, in real Envoys; the first run builds both control planes, for minutes
 	build/mesh.sh mesh/envoygateway mesh/istio
 
+e2e-dashboards: wasm ## Pictures of dashboards of a gateway under traffic, and how long it takes until they name each of eight faults
+	cd e2e/page && $(GO) test -count=1 -v -timeout 30m -run TestBoardsRun -boards 3m -faults .
+
+e2e-alerts: wasm ## Two calm minutes, then eight faults: alerts by a real Prometheus begin and end, more slowly than in make e2e
+	FAULTS_LONG=1 $(GO) test -v $(LIMIT) -run TestFaults ./e2e/observability
+
 e2e-helm: wasm ## The Helm chart by Helm's own code: equal to the resources of deploy/, by their schemas, mistakes refused
 	build/mesh.sh helm
+
+e2e-otel: wasm ## Spans and GenAI metrics as an OpenTelemetry collector gets them; the first run builds that, for minutes
+	GOFLAGS=-tags=remove_all_sd build/mesh.sh otel
 
 # The releases between the oldest and the default one. Envoy Gateway 1.9.1 ships the last of them.
 BETWEEN = 1.37.0 1.38.2 1.39.1

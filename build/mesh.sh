@@ -1,7 +1,8 @@
 #!/bin/sh
-# The tests behind `make e2e-mesh` and `make e2e-helm`: each control plane, and Helm, is in a module of its own, which
-# the arguments name below e2e. Each step says how long it took. On an empty machine fetching and compiling take minutes
-# and gigabytes in Go's caches; so do vet and staticcheck, which look at all that is imported.
+# The tests behind `make e2e-mesh`, `make e2e-helm` and `make e2e-otel`: each control plane, Helm and the OpenTelemetry
+# collector are in a module of their own, which the arguments name below e2e. Each step says how long it took. On an
+# empty machine fetching and compiling take minutes and gigabytes in Go's caches; so do vet and staticcheck, which look
+# at all that is imported.
 set -eu
 cd "$(dirname "$0")/../e2e"
 root=$(cd .. && pwd)

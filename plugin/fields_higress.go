@@ -13,8 +13,8 @@ import (
 // declareFields has nothing to declare: Higress has a property for each attribute of a span.
 func declareFields() {}
 
-// fieldsProperty is where the access log finds what is known of a request, as %FILTER_STATE(wasm.warmgate_fields:PLAIN)%
-// between quotes: escaped, as Higress has ai_log.
+// fieldsProperty is where the access log finds what is known of a request, between quotes, as
+// %FILTER_STATE(wasm.warmgate_fields:PLAIN)%: escaped, as Higress has ai_log.
 const fieldsProperty = "warmgate_fields"
 
 // fieldsMemory is the memory for a request's fields: the gateway copies them.
@@ -37,6 +37,7 @@ var spanAttributes = [...]spanAttribute{
 	{"output_tokens", "trace_span_tag.gen_ai.usage.output_tokens"},
 	{"cached_tokens", "trace_span_tag.gen_ai.usage.cache_read.input_tokens"},
 	{"reasoning_tokens", "trace_span_tag.gen_ai.usage.reasoning.output_tokens"},
+	{"usage", "trace_span_tag.warmgate.usage"},
 	{"error", "trace_span_tag.error.type"},
 	{"endpoint", "trace_span_tag.warmgate.endpoint"},
 	{"reason", "trace_span_tag.warmgate.reason"},

@@ -89,7 +89,9 @@ func (p *panel) build() cog.Builder[dashboard.Panel] {
 		LineWidth(1).
 		ShowPoints(common.VisibilityModeNever).
 		Stacking(common.NewStackingConfigBuilder().Mode(stack)).
-		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)).
+		Tooltip(common.NewVizTooltipOptionsBuilder().
+			Mode(common.TooltipDisplayModeMulti).
+			Sort(common.SortOrderDescending)).
 		Legend(common.NewVizLegendOptionsBuilder().
 			ShowLegend(true).
 			DisplayMode(common.LegendDisplayModeList).

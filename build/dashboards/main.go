@@ -73,7 +73,7 @@ type One struct {
 	Panel     string   `json:"panel"`
 	Expr      string   `json:"expr"`
 	Labels    []string `json:"labels"`          // the legend has them
-	When      string   `json:"when"`            // "wrong": has data only while something is wrong; "configured": see needs
+	When      string   `json:"when"`            // "wrong": has data while something is; "configured": see needs
 	Needs     string   `json:"needs,omitempty"` // what has to be configured, or to happen, before there is data
 }
 

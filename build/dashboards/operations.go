@@ -38,7 +38,7 @@ var decidedRow = row{"Decisions", []panel{
 		queries: []query{{perSecond("warmgate_requests_total", ofModel, "outcome"), "{{outcome}}"}},
 	},
 	{
-		title: "Retries and moves", unit: "reqps", width: 12,
+		title: "Retries and moves", unit: "reqps", width: 12, needs: "a request was tried again or moved",
 		ask:    "How often is a request tried again, or served elsewhere than where it was sent?",
 		normal: "Near 0. Strays are 0.",
 		act:    "With each request: a filter is missing that carries the choice. Now and then: servers that fail.",
@@ -50,7 +50,7 @@ var decidedRow = row{"Decisions", []panel{
 		},
 	},
 	{
-		title: "Counted under other", unit: "reqps", width: 12,
+		title: "Counted under other", unit: "reqps", width: 12, needs: "there are more names than labels",
 		ask: "How many requests have no label of their own for a model, a tenant or an endpoint, since " +
 			"labels are bounded?",
 		normal: "0.",
@@ -121,7 +121,7 @@ var serversRow = row{"Servers", []panel{
 			perSecond("warmgate_endpoint_decoded_tokens_total", inCluster, server)), "{{endpoint}}"}},
 	},
 	{
-		title: "Ejected", unit: "short", width: 12,
+		title: "Ejected", unit: "short", width: 12, needs: "a server was ejected",
 		ask:    "How many servers are ejected for failing?",
 		normal: "0.",
 		act:    "The gateway's log names them, in lines with is ejected for.",
@@ -149,10 +149,12 @@ var waitingRow = row{"Queue", []panel{
 		title: "Waiting", kind: stacked, unit: "short", needs: queue,
 		ask: "How many requests wait? With Redis every gateway says the same; without, it is the longest " +
 			"queue of them.",
-		normal:  "0, and in bursts as many as are served within max_wait.",
-		act:     "Always some: servers are too few, or their caps too low.",
-		page:    "docs/troubleshooting.md#the-queue-has-the-wrong-size",
-		queries: []query{{"max by (cluster, class) (warmgate_queue_length{" + inCluster + "})", "{{cluster}} {{class}}"}},
+		normal: "0, and in bursts as many as are served within max_wait.",
+		act:    "Always some: servers are too few, or their caps too low.",
+		page:   "docs/troubleshooting.md#the-queue-has-the-wrong-size",
+		queries: []query{
+			{"max by (cluster, class) (warmgate_queue_length{" + inCluster + "})", "{{cluster}} {{class}}"},
+		},
 	},
 	{
 		title: "Wait", unit: "ms", needs: "requests have waited",
@@ -197,11 +199,13 @@ var waitingRow = row{"Queue", []panel{
 	},
 	{
 		title: "Push limits", unit: "short", needs: "push is pending",
-		ask:     "How many requests is each server given before the rest waits in the gateway?",
-		normal:  "Alike, for servers of the same hardware.",
-		act:     "One that stays low is slow, or lacks memory for caches.",
-		page:    "docs/troubleshooting.md#a-server-is-slow",
-		queries: []query{{"max by (cluster, endpoint) (warmgate_endpoint_push_limit{" + inCluster + "})", "{{endpoint}}"}},
+		ask:    "How many requests is each server given before the rest waits in the gateway?",
+		normal: "Alike, for servers of the same hardware.",
+		act:    "One that stays low is slow, or lacks memory for caches.",
+		page:   "docs/troubleshooting.md#a-server-is-slow",
+		queries: []query{
+			{"max by (cluster, endpoint) (warmgate_endpoint_push_limit{" + inCluster + "})", "{{endpoint}}"},
+		},
 	},
 }}
 
@@ -294,7 +298,7 @@ var readRow = row{"What is read", []panel{
 		},
 	},
 	{
-		title: "Answers without usage", unit: "reqps", width: 8,
+		title: "Answers without usage", unit: "reqps", needs: "an answer was compressed",
 		ask:     "How many answers are compressed, so that their usage is not read?",
 		normal:  "0.",
 		act:     "Have servers, or the gateway's compressor, leave answers as they are.",
@@ -302,7 +306,7 @@ var readRow = row{"What is read", []panel{
 		queries: []query{{perSecond("warmgate_usage_encoded_total", "", ""), "compressed"}},
 	},
 	{
-		title: "Lists of models", kind: stacked, unit: "cps", width: 12, needs: "lb_config.models.cluster is configured",
+		title: "Lists of models", kind: stacked, unit: "cps", width: 12, needs: "models.cluster is configured",
 		ask:     "Do servers say which models they have?",
 		normal:  "All are ok.",
 		act:     "Another result: the path, a key, or the server.",

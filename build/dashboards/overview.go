@@ -7,7 +7,7 @@ func overview() *board {
 		title: "Warmgate: overview",
 		about: "What users get, what it costs, and what balancing gains.",
 		vars:  []string{"cluster", "model"},
-		rows:  []row{nowRow, usersRow, tokensRow},
+		rows:  []row{nowRow, usersRow, tokensRow, worthRow},
 	}
 }
 
@@ -165,7 +165,7 @@ var tokensRow = row{"Tokens and cost", []panel{
 		queries: []query{{perSecond("warmgate_tokens_total", ofModel, "model"), "{{model}}"}},
 	},
 	{
-		title: "Tokens that are estimated", unit: "percentunit",
+		title: "Tokens that are estimated", unit: "percentunit", needs: "an answer had no usage",
 		ask:    "Which share of tokens is counted by what went by, because no usage came?",
 		normal: "A few percent: clients that left, streams that broke.",
 		act:    "Much: clients do not ask for include_usage, the engine sends none, or answers are compressed.",

@@ -40,7 +40,7 @@ func prefixCache() *board {
 		name: "prefix-cache", title: "Warmgate: prefix_cache",
 		about: "How well prompts are sent where they are cached.",
 		vars:  []string{"cluster", "model"},
-		rows:  []row{tuning("prefix_cache"), cachedRow},
+		rows:  []row{tuning("prefix_cache"), cachedRow, savedRow},
 	}
 }
 
@@ -59,7 +59,10 @@ var cachedRow = row{"Caches", []panel{
 			"or the index is small.",
 		page: "docs/troubleshooting.md#few-prompts-are-found-in-caches",
 		queries: []query{
-			{share(perSecond("warmgate_tokens_total", hits, ""), perSecond("warmgate_tokens_total", prompts, "")), "reported"},
+			{
+				share(perSecond("warmgate_tokens_total", hits, ""), perSecond("warmgate_tokens_total", prompts, "")),
+				"reported",
+			},
 			{share(perSecond("warmgate_expected_cached_tokens_total", "", ""),
 				perSecond("warmgate_tokens_total", prompts, "")), "expected"},
 		},
@@ -232,19 +235,23 @@ var budgetsRow = row{"Targets", []panel{
 	},
 	{
 		title: "Tokens left", unit: "short", needs: "token_budget is in force",
-		ask:     "What is left of each target's tokens?",
-		normal:  "Above 0.",
-		act:     "0 for long: raise the rates, or add targets.",
-		page:    "docs/troubleshooting.md#a-budget-is-used-up",
-		queries: []query{{"min by (cluster, endpoint) (warmgate_budget_left_tokens{" + inCluster + "})", "{{endpoint}}"}},
+		ask:    "What is left of each target's tokens?",
+		normal: "Above 0.",
+		act:    "0 for long: raise the rates, or add targets.",
+		page:   "docs/troubleshooting.md#a-budget-is-used-up",
+		queries: []query{
+			{"min by (cluster, endpoint) (warmgate_budget_left_tokens{" + inCluster + "})", "{{endpoint}}"},
+		},
 	},
 	{
 		title: "Requests left", unit: "short", needs: "token_budget is in force",
-		ask:     "What is left of each target's requests?",
-		normal:  "Above 0.",
-		act:     "0 while tokens are left: requests are short, raise max_requests_per_minute.",
-		page:    "docs/troubleshooting.md#a-budget-is-used-up",
-		queries: []query{{"min by (cluster, endpoint) (warmgate_budget_left_requests{" + inCluster + "})", "{{endpoint}}"}},
+		ask:    "What is left of each target's requests?",
+		normal: "Above 0.",
+		act:    "0 while tokens are left: requests are short, raise max_requests_per_minute.",
+		page:   "docs/troubleshooting.md#a-budget-is-used-up",
+		queries: []query{
+			{"min by (cluster, endpoint) (warmgate_budget_left_requests{" + inCluster + "})", "{{endpoint}}"},
+		},
 	},
 	{
 		title: "Closed", unit: "ms", needs: "token_budget is in force",

@@ -1,5 +1,10 @@
 package main
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Means of servers that others are compared with. Their quarter that is fastest is the measure: of two servers the
 // median is half the slow one.
 var (
@@ -9,7 +14,18 @@ var (
 
 // meanOf is a mean of each server, over a time in which servers have answered some streams.
 func meanOf(total, number string) string {
-	return "(" + share(recent(total, inCluster, server, "5m"), recent(number, inCluster, server, "5m")) + ")"
+	return "(" + share(recent(total, inCluster, server, "2m"), recent(number, inCluster, server, "2m")) + ")"
+}
+
+// decided is the share of all decisions, from one in a hundred on.
+func decided(counter, where, by string) string {
+	return recent(counter, where, by, "2m") +
+		" / on () group_left () (" + recent("warmgate_decisions_total", "", "", "2m") + " > 0) > 0.01"
+}
+
+// lasting is what a gauge has been for ten minutes.
+func lasting(gauge, is string) string {
+	return fmt.Sprintf("min_over_time(%s[10m]) %s and %s offset 10m %s", gauge, is, gauge, is)
 }
 
 // toPeers is how many times as much something is at an endpoint as at the fastest of its cluster.
@@ -19,8 +35,7 @@ func toPeers(of string) string {
 
 // wrong is the first row of operations: each tile names what is wrong, and leads to what to do.
 func wrong() row {
-	r := row{"What is wrong now", append(wrongPlugin(), wrongServers()...)}
-	r.panels = append(r.panels, wrongRequests()...)
+	r := row{"What is wrong now", slices.Concat(wrongPlugin, wrongServers, wrongRequests)}
 	for i := range r.panels {
 		r.panels[i].kind, r.panels[i].width, r.panels[i].unit = tile, 6, "short"
 		r.panels[i].normal = "Green: " + r.panels[i].well + ". Without data the plugin is not loaded, or not scraped."
@@ -28,179 +43,216 @@ func wrong() row {
 	return r
 }
 
-func wrongPlugin() []panel {
-	return []panel{
-		{
-			title: "Plugin", well: "configuration in force",
-			ask:  "Does the plugin run, with the configuration that was pushed?",
-			act:  "The gateway's log names each mistake, in lines with warmgate:.",
-			page: "docs/troubleshooting.md#the-plugin-is-not-loaded",
-			queries: []query{
-				{"absent(warmgate_config_valid)", "not loaded, or not scraped"},
-				{"(warmgate_config_valid == 0) + 1", "{{instance}}: configuration refused"},
-				{happened("warmgate_config_rejected_total", "", "instance"), "{{instance}}: newest configuration refused"},
-				{"warmgate_config_refused_rules > 0", "{{instance}}: rules refused"},
-				{"(warmgate_owners == 0) + 1", "{{instance}}: VMs are dead"},
-				{happened("warmgate_recovered_panics_total", "", "instance"), "{{instance}}: a defect, please report it"},
-				{happened("warmgate_store_corrected_total", "", "instance"), "{{instance}}: counts corrected, please report it"},
+// noRedis is the gateways whose heartbeats fail. The gauge stays 0 once a configuration is without Redis.
+var noRedis = "max_over_time(warmgate_redis_up[1m]) == 0 and on (instance) " +
+	rises("warmgate_redis_failures_total", "", "instance")
+
+var wrongPlugin = []panel{
+	{
+		title: "Plugin", well: "configuration in force",
+		ask:  "Does the plugin run, with the configuration that was pushed?",
+		act:  "The gateway's log names each mistake, in lines with warmgate:.",
+		page: "docs/troubleshooting.md#the-plugin-is-not-loaded",
+		queries: []query{
+			{"absent(warmgate_config_valid)", "not loaded, or not scraped"},
+			{"(warmgate_config_valid == 0) + 1", "{{instance}}: configuration refused"},
+			{
+				happened("warmgate_config_rejected_total", "", "instance"),
+				"{{instance}}: newest configuration refused",
+			},
+			{"warmgate_config_refused_rules > 0", "{{instance}}: rules refused"},
+			{"(warmgate_owners == 0 and max_over_time(warmgate_owners[1h]) > 0) + 1", "{{instance}}: VMs are dead"},
+			{
+				happened("warmgate_recovered_panics_total", "", "instance"),
+				"{{instance}}: a defect, please report it",
+			},
+			{
+				happened("warmgate_store_corrected_total", "", "instance"),
+				"{{instance}}: counts corrected, please report it",
 			},
 		},
-		{
-			title: "Redis", well: "answers, or is not used",
-			ask: "Do gateways count together?",
-			act: "The cause says what it is: auth is a wrong password, unreachable no connection. Requests are " +
-				"served meanwhile, by what each gateway knows.",
-			page: "docs/troubleshooting.md#redis-fails",
-			queries: []query{
-				{rises("warmgate_redis_failures_total", "", "cause"), "{{cause}}"},
-				{"(warmgate_redis_up == 0) + 1", "{{instance}}: down"},
-				{rises("warmgate_store_fallbacks_total", "", "cause"), "requests without it: {{cause}}"},
+	},
+	{
+		title: "Redis", well: "answers, or is not used",
+		ask: "Do gateways count together?",
+		act: "The cause says what it is: auth is a wrong password, unreachable no connection. Requests are " +
+			"served meanwhile, by what each gateway knows.",
+		page: "docs/troubleshooting.md#redis-fails",
+		queries: []query{
+			{recent("warmgate_redis_failures_total", "", "cause", "2m") + " > 0.2", "{{cause}}"},
+			{"(" + noRedis + ") + 1", "{{instance}}: down"},
+			{decided("warmgate_store_fallbacks_total", "", "cause"), "requests without it: {{cause}}"},
+		},
+	},
+	{
+		title: "Engine metrics", well: "all are read, or not used",
+		ask: "Are servers' metrics and lists of models read?",
+		act: "The result says what it is: status is an answer such as 404, unreachable no connection. The " +
+			"gateway's log names the server.",
+		page: "docs/troubleshooting.md#engine-metrics-fail",
+		queries: []query{
+			{
+				recent("warmgate_metrics_scrapes_total", `result!="ok"`, "result", "2m") + " > 0.05",
+				"scrapes: {{result}}",
+			},
+			{rises("warmgate_model_lists_total", `result!="ok"`, "result"), "lists of models: {{result}}"},
+			{
+				"max by (cluster) (" + selector("warmgate_metrics_lacking_endpoints", inCluster) + ") > 0",
+				"{{cluster}}: a metric is missing",
+			},
+			{
+				rises("warmgate_decisions_total", `reason="no_metrics"`, "reason"),
+				"requests without any: {{reason}}",
 			},
 		},
-		{
-			title: "Engine metrics", well: "all are read, or not used",
-			ask: "Are servers' metrics and lists of models read?",
-			act: "The result says what it is: status is an answer such as 404, unreachable no connection. The " +
-				"gateway's log names the server.",
-			page: "docs/troubleshooting.md#engine-metrics-fail",
-			queries: []query{
-				{rises("warmgate_metrics_scrapes_total", `result!="ok"`, "result"), "scrapes: {{result}}"},
-				{rises("warmgate_model_lists_total", `result!="ok"`, "result"), "lists of models: {{result}}"},
-				{
-					"max by (cluster) (" + selector("warmgate_metrics_lacking_endpoints", inCluster) + ") > 0",
-					"{{cluster}}: a metric is missing",
-				},
-				{rises("warmgate_decisions_total", `reason="no_metrics"`, "reason"), "requests without any: {{reason}}"},
-			},
+	},
+	{
+		title: "Native balancing", well: "no request is left to it",
+		ask: "Which requests are balanced by the gateway itself, and why? Those that disabled or shadow " +
+			"leave to it are not counted.",
+		act:  "Look the reason up.",
+		page: "docs/troubleshooting.md#all-requests-are-balanced-natively",
+		queries: []query{
+			{decided("warmgate_decisions_total", `reason=~"`+native+`"`, "reason"), "{{reason}}"},
 		},
-		{
-			title: "Native balancing", well: "no request is left to it",
-			ask: "Which requests are balanced by the gateway itself, and why? Those that disabled or shadow " +
-				"leave to it are not counted.",
-			act:  "Look the reason up.",
-			page: "docs/troubleshooting.md#all-requests-are-balanced-natively",
-			queries: []query{
-				{recent("warmgate_decisions_total", `reason=~"`+native+`"`, "reason", "2m") +
-					" / on () group_left () (" + recent("warmgate_decisions_total", "", "", "2m") + " > 0) > 0.01", "{{reason}}"},
-			},
-		},
-	}
+	},
 }
 
-func wrongServers() []panel {
-	const requests = "warmgate_endpoint_requests_total"
-	failed := recent(requests, inCluster+`, outcome="server_failed"`, server, "2m")
-	all := recent(requests, inCluster, server, "2m")
-	little := recent(requests, inCluster, server, "5m")
-	little += " / on (cluster) group_left () (avg by (cluster) (" + little + ") > 0) < 0.25"
-	return []panel{
-		{
-			title: "Servers that fail", well: "all answer",
-			ask:  "Which servers fail requests, or get none because they did?",
-			act:  "Look at that server. It gets requests again by itself once it answers.",
-			page: "docs/troubleshooting.md#a-server-fails",
-			queries: []query{
-				{"max by (cluster) (warmgate_ejected_endpoints{" + inCluster + "}) > 0", "{{cluster}}: ejected"},
-				{share(failed, all) + " > 0.05", "{{endpoint}} fails"},
-				{
-					rises("warmgate_failed_answers_total", inCluster+`, reason!="refused"`, "endpoint, reason"),
-					"{{endpoint}}: 200 with {{reason}}",
-				},
-				{
-					`envoy_cluster_membership_total{envoy_cluster_name=~"$cluster"} - envoy_cluster_membership_healthy > 0`,
-					"{{envoy_cluster_name}}: fails health checks",
-				},
+const (
+	ended        = "warmgate_endpoint_requests_total"
+	envoyCluster = `envoy_cluster_name=~"$cluster"`
+)
+
+// What servers fail, all that they end, and those that have little of it.
+var (
+	failed = recent(ended, inCluster+`, outcome="server_failed"`, server, "2m")
+	all    = recent(ended, inCluster, server, "2m")
+	much   = recent(ended, inCluster, server, "5m")
+	little = much + " / on (cluster) group_left () (avg by (cluster) (" + much + ") > 0) < 0.25"
+)
+
+var wrongServers = []panel{
+	{
+		title: "Servers that fail", well: "all answer",
+		ask:  "Which servers fail requests, or get none because they did?",
+		act:  "Look at that server. It gets requests again by itself once it answers.",
+		page: "docs/troubleshooting.md#a-server-fails",
+		queries: []query{
+			{"max by (cluster) (warmgate_ejected_endpoints{" + inCluster + "}) > 0", "{{cluster}}: ejected"},
+			{share(failed, all) + " > 0.05", "{{endpoint}} fails"},
+			{
+				rises("warmgate_failed_answers_total", inCluster+`, reason!="refused"`, "endpoint, reason"),
+				"{{endpoint}}: 200 with {{reason}}",
+			},
+			{
+				selector("envoy_cluster_membership_total", envoyCluster) + " - envoy_cluster_membership_healthy > 0",
+				"{{envoy_cluster_name}}: fails health checks",
 			},
 		},
-		{
-			title: "Slow servers", well: "equally fast",
-			ask: "Which servers are slower than the others of their cluster: twice the time per token, or three " +
-				"times the prefill?",
-			act: "Look at that server: its GPU, its neighbours, its settings. Servers of unequal hardware are " +
-				"meant to differ.",
-			page: "docs/troubleshooting.md#a-server-is-slow",
-			queries: []query{
-				{toPeers(perToken) + " > 2", "{{endpoint}}: slow tokens"},
-				{toPeers(perStream) + " > 3", "{{endpoint}}: slow first token"},
-			},
+	},
+	{
+		title: "Slow servers", well: "equally fast",
+		ask: "Which servers are slower than the others of their cluster: twice the time per token, or three " +
+			"times the prefill?",
+		act: "Look at that server: its GPU, its neighbours, its settings. Servers of unequal hardware are " +
+			"meant to differ.",
+		page: "docs/troubleshooting.md#a-server-is-slow",
+		queries: []query{
+			{toPeers(perToken) + " > 2", "{{endpoint}}: slow tokens"},
+			{toPeers(perStream) + " > 3", "{{endpoint}}: slow first token"},
 		},
-		{
-			title: "Servers without work", well: "all have some",
-			ask: "Which servers get less than a quarter of the mean of their cluster?",
-			act: "A server that failed, or is new, gets little. If none did, a model or an adapter may be on a " +
-				"part of the servers only.",
-			page: "docs/troubleshooting.md#a-model-is-not-on-all-servers",
-			queries: []query{
-				{"0 * (" + little + ") + 1", "{{endpoint}}: hardly any requests"},
-			},
+	},
+	{
+		title: "Servers without work", well: "all have some",
+		ask: "Which servers get less than a quarter of the mean of their cluster?",
+		act: "A server that failed, or is new, gets little. If none did, a model or an adapter may be on a " +
+			"part of the servers only.",
+		page: "docs/troubleshooting.md#a-model-is-not-on-all-servers",
+		queries: []query{
+			{"0 * (" + little + ") + 1", "{{endpoint}}: hardly any requests"},
 		},
-		{
-			title: "Models", well: "all are where they are asked for",
-			ask:  "Which models do servers refuse to some requests and serve to others?",
-			act:  "Compare the lists of models of the servers: GET /v1/models of each.",
-			page: "docs/troubleshooting.md#a-model-is-not-on-all-servers",
-			queries: []query{
-				{share(recent("warmgate_requests_total", ofModel+`, outcome="client_error"`, "cluster, model", "10m"),
-					recent("warmgate_requests_total", ofModel, "cluster, model", "10m")) + " > 0.02", "{{model}}: answered 4xx"},
-			},
+	},
+	{
+		title: "Models", well: "all are where they are asked for",
+		ask:  "Which models do servers refuse to some requests and serve to others?",
+		act:  "Compare the lists of models of the servers: GET /v1/models of each.",
+		page: "docs/troubleshooting.md#a-model-is-not-on-all-servers",
+		queries: []query{
+			{wrongModel + " > 0.02 and " + wrongModel + " < 0.95", "{{model}}: answered 4xx"},
 		},
-	}
+	},
 }
 
-func wrongRequests() []panel {
-	refused := recent("warmgate_queue_refusals_total", inCluster, "cluster", "2m")
-	idle := " and on (cluster) (min by (cluster) (" +
+// wrongModel is the share of each model's requests that servers have refused as wrong. Where all are, the model is
+// nowhere.
+var wrongModel = share(
+	recent("warmgate_requests_total", ofModel+`, model!="", outcome="client_error"`, "cluster, model", "10m"),
+	recent("warmgate_requests_total", ofModel+`, model!=""`, "cluster, model", "10m"))
+
+// What is refused although a server is idle, and what one tenant spends.
+var (
+	refused = rises("warmgate_queue_refusals_total", inCluster, "cluster") + " and on (cluster) (min by (cluster) (" +
 		sum(server, selector("warmgate_inflight_requests", inCluster)) + ") == 0)"
-	spend := recent("warmgate_cost_nano_total", "", "tenant", "5m")
-	most := spend + " / on () group_left () (" + recent("warmgate_cost_nano_total", "", "", "5m") + " > 0) > 0.5"
-	return []panel{
-		{
-			title: "Queue", well: "nobody is refused",
-			ask: "Are requests refused or given up while they wait? Do they although a server is idle?",
-			act: "max_queue_size_exceeded: the queue is short, or servers are too few. queue_timeout and " +
-				"clients that leave: it is long. Idle servers: caps are low.",
-			page: "docs/troubleshooting.md#the-queue-has-the-wrong-size",
-			queries: []query{
-				{rises("warmgate_queue_refusals_total", inCluster, "class, reason"), "{{class}}: {{reason}}"},
-				{rises("warmgate_queue_left_total", inCluster, "class"), "{{class}}: clients leave"},
-				{refused + " > 0" + idle, "{{cluster}}: refused, yet a server is idle"},
-				{rises("warmgate_decisions_total", `reason="at_capacity"`, "reason"), "without a queue: {{reason}}"},
+	spent = recent("warmgate_cost_nano_total", "", "tenant", "5m")
+	most  = spent + " / on () group_left () (" + recent("warmgate_cost_nano_total", "", "", "5m") + " > 0) > 0.5"
+)
+
+var wrongRequests = []panel{
+	{
+		title: "Queue", well: "nobody is refused",
+		ask: "Are requests refused or given up while they wait? Do they although a server is idle?",
+		act: "max_queue_size_exceeded: the queue is short, or servers are too few. queue_timeout and " +
+			"clients that leave: it is long. Idle servers: caps are low.",
+		page: "docs/troubleshooting.md#the-queue-has-the-wrong-size",
+		queries: []query{
+			{rises("warmgate_queue_refusals_total", inCluster, "class, reason"), "{{class}}: {{reason}}"},
+			{rises("warmgate_queue_left_total", inCluster, "class"), "{{class}}: clients leave"},
+			{refused, "{{cluster}}: refused, yet a server is idle"},
+			{rises("warmgate_decisions_total", `reason="at_capacity"`, "reason"), "without a queue: {{reason}}"},
+		},
+	},
+	{
+		title: "Caches", well: "as expected",
+		ask: "Has a server lost what it had cached, or is less cached than expected?",
+		act: "A restart explains a loss. Again and again: the server runs out of memory and preempts, or " +
+			"its cache is too small.",
+		page: "docs/troubleshooting.md#a-cache-is-lost",
+		queries: []query{
+			{
+				happened("warmgate_prefix_losses_total", inCluster, "cluster"),
+				"{{cluster}}: a server has lost its cache",
+			},
+			{
+				"max by (api, model) (" + lasting("warmgate_match_error_percent", "> 10") + ")",
+				"{{model}}: other than expected",
 			},
 		},
-		{
-			title: "Caches", well: "as expected",
-			ask: "Has a server lost what it had cached, or is less cached than expected?",
-			act: "A restart explains a loss. Again and again: the server runs out of memory and preempts, or " +
-				"its cache is too small.",
-			page: "docs/troubleshooting.md#a-cache-is-lost",
-			queries: []query{
-				{happened("warmgate_prefix_losses_total", inCluster, "cluster"), "{{cluster}}: a server has lost its cache"},
-				{"max by (api, model) (warmgate_match_error_percent) > 10", "{{model}}: other than expected"},
+	},
+	{
+		title: "Tenants and budgets", well: "all within theirs",
+		ask: "Is a tenant or a target over its budget? Does one tenant cause more than half of the cost?",
+		act: "Cost by tenant in the overview names it. Others are not affected by a tenant that is over its " +
+			"own budget.",
+		page: "docs/troubleshooting.md#one-tenant-takes-most",
+		queries: []query{
+			{rises("warmgate_budget_refusals_total", inCluster, "cluster, reason"), "{{cluster}}: {{reason}}"},
+			{most + " and on () count(" + spent + " > 0) > 2", "{{tenant}}: more than half of the cost"},
+			{
+				"max by (endpoint) (warmgate_budget_closed_ms{" + inCluster + "}) > 0",
+				"{{endpoint}}: closed by its answers",
 			},
 		},
-		{
-			title: "Tenants and budgets", well: "all within theirs",
-			ask: "Is a tenant or a target over its budget? Does one tenant cause more than half of the cost?",
-			act: "Cost by tenant in the overview names it. Others are not affected by a tenant that is over its " +
-				"own budget.",
-			page: "docs/troubleshooting.md#one-tenant-takes-most",
-			queries: []query{
-				{rises("warmgate_budget_refusals_total", inCluster, "cluster, reason"), "{{cluster}}: {{reason}}"},
-				{most + " and on () count(" + spend + " > 0) > 2", "{{tenant}}: more than half of the cost"},
-				{"max by (endpoint) (warmgate_budget_closed_ms{" + inCluster + "}) > 0", "{{endpoint}}: closed by its answers"},
-			},
+	},
+	{
+		title: "Regions", well: "reachable, or none configured",
+		ask:  "Can requests be sent to the other regions?",
+		act:  "Look at the gateways of that region, and at the way there.",
+		page: "docs/troubleshooting.md#a-region-is-not-reachable",
+		queries: []query{
+			{"(max by (region) (warmgate_region_available) == 0) + 1", "{{region}}: not reachable"},
+			{"max by (region) (warmgate_region_adopted) > 0", "{{region}}: its gateways are gone"},
+			{happened("warmgate_region_hops_forged_total", "", "instance"), "{{instance}}: forged hops"},
+			{rises("warmgate_region_probe_errors_total", "", "instance"), "{{instance}}: probes fail"},
 		},
-		{
-			title: "Regions", well: "reachable, or none configured",
-			ask:  "Can requests be sent to the other regions?",
-			act:  "Look at the gateways of that region, and at the way there.",
-			page: "docs/troubleshooting.md#a-region-is-not-reachable",
-			queries: []query{
-				{"(max by (region) (warmgate_region_available) == 0) + 1", "{{region}}: not reachable"},
-				{"max by (region) (warmgate_region_adopted) > 0", "{{region}}: its gateways are gone"},
-				{happened("warmgate_region_hops_forged_total", "", "instance"), "{{instance}}: forged hops"},
-				{rises("warmgate_region_probe_errors_total", "", "instance"), "{{instance}}: probes fail"},
-			},
-		},
-	}
+	},
 }

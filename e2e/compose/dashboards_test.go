@@ -53,7 +53,8 @@ func TestDashboards(t *testing.T) {
 	asked := map[string]bool{}
 	for _, file := range files {
 		var d dashboard
-		if err := json.Unmarshal(harness.ReadT(t, "deploy/observability/grafana/"+filepath.Base(file)), &d); err != nil {
+		text := harness.ReadT(t, "deploy/observability/grafana/"+filepath.Base(file))
+		if err := json.Unmarshal(text, &d); err != nil {
 			t.Fatal(err)
 		}
 		for _, v := range d.Templating.List {

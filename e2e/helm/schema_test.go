@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,12 @@ const (
 	// Those of Istio.
 	istioModule = "istio.io/api@v1.31.1"
 	istioSum    = "h1:5Yb5ihcz4YQsCkciusK7DnFpBMwRB6EFWeUKH1Atuyk="
+	// Those of Prometheus's operator.
+	operatorModule = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+	operatorSum    = "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="
+	// Those of KEDA.
+	kedaModule = "github.com/kedacore/keda/v2@v2.17.2"
+	kedaSum    = "h1:xlrcK5TKABJF9PebK79sgL07s/csGjL3H4m72OkZXxk="
 )
 
 // download returns the folder of a module, with the content that it has to have.
@@ -46,7 +53,8 @@ func download(module, sum string) (folder string, err error) {
 	return got.Dir, nil
 }
 
-// schemas returns the validator of the resources of Higress, of Istio, of Envoy Gateway and of the Gateway API.
+// schemas returns the validator of the resources of Higress, of Istio, of Envoy Gateway, of the Gateway API, of
+// Prometheus's operator and of KEDA.
 var schemas = sync.OnceValues(func() (*validator.Validator, error) {
 	folder, err := download(envoyGatewayModule, envoyGatewaySum)
 	if err != nil {
@@ -67,7 +75,21 @@ var schemas = sync.OnceValues(func() (*validator.Validator, error) {
 	if folder, err = download(istioModule, istioSum); err != nil {
 		return nil, err
 	}
+	operator, err := download(operatorModule, operatorSum)
+	if err != nil {
+		return nil, err
+	}
+	keda, err := download(kedaModule, kedaSum)
+	if err != nil {
+		return nil, err
+	}
+	crds := filepath.Join(operator, "example/prometheus-operator-crd")
 	for name, path := range map[string]string{
+		"podmonitors.yaml":     filepath.Join(crds, "monitoring.coreos.com_podmonitors.yaml"),
+		"servicemonitors.yaml": filepath.Join(crds, "monitoring.coreos.com_servicemonitors.yaml"),
+		"rules.yaml":           filepath.Join(crds, "monitoring.coreos.com_prometheusrules.yaml"),
+		"scaledobjects.yaml":   filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"),
+
 		"istio.yaml": filepath.Join(folder, "kubernetes/customresourcedefinitions.gen.yaml"),
 		// Of another origin than what e2e/wasmplugin knows of the resource.
 		"higress.yaml": "testdata/higress.yaml",
@@ -116,11 +138,11 @@ func validate(t *testing.T, r resource) {
 // TestSchemas checks that a mistake is found in each kind of resource, and that all have a schema.
 func TestSchemas(t *testing.T) {
 	known := map[string]resource{}
-	for _, r := range shipped(t, append(append(forIstio, forEnvoyGateway...), forHigress...)) {
+	for _, r := range shipped(t, slices.Concat(forIstio, forEnvoyGateway, forHigress, forObservability)) {
 		validate(t, r)
 		known[r["kind"].(string)+" "+strings.Split(r["apiVersion"].(string), "/")[0]] = r
 	}
-	if len(known) != 13 {
+	if len(known) != 17 {
 		t.Errorf("%d kinds of resources", len(known))
 	}
 	for kind, r := range known {

@@ -84,4 +84,13 @@ func TestBudgetInHigress(t *testing.T) {
 	if gw.Advance(10 * time.Millisecond); !other.OnUpstream {
 		t.Errorf("another consumer: %d", other.Code)
 	}
+	priced := gw.Worker(0).NewStream()
+	priced.Send(http.MethodPost, "/v1/completions", `{"model":"gpt-4o-mini","prompt":"x"}`, c.Budget().Tenants.Header, "c")
+	priced.Respond(http.StatusOK, `{"usage":{"prompt_tokens":1000,"completion_tokens":100,`+
+		`"prompt_tokens_details":{"cached_tokens":600}}}`)
+	gw.Advance(2 * time.Second)
+	const cost = "warmgate_cost_nano_total;model=gpt-4o-mini;tenant=c;currency=USD"
+	if n := gw.Metrics().Counter(cost); n != 400*150+600*75+100*600 {
+		t.Errorf("a request that was answered costs %d", n)
+	}
 }

@@ -1,46 +1,55 @@
 package streamtest
 
+import (
+	"slices"
+	"strings"
+)
+
 // endScenarios are the ways in which a request ends. After each of them nothing may stay counted.
 var endScenarios = []scenario{
-	{name: "completed", endpoints: 2, run: endsBy(chat(), func(_ *run, s *stream) {
+	{name: "completed", endpoints: 2, run: endsBy("ok", chat(), func(_ *run, s *stream) {
 		s.Head(200)
 		s.Data(Answer[:9])
 		s.Data(Answer[9:])
 		s.Finish()
 	})},
-	{name: "without a body", endpoints: 2, run: endsBy(Request{}, func(_ *run, s *stream) { s.Finish() })},
-	{name: "client leaves before the response", endpoints: 2, run: endsBy(chat(), func(_ *run, s *stream) {
-		s.ResetByClient()
-	})},
-	{name: "client leaves after the response's headers", endpoints: 2, run: endsBy(chat(), func(_ *run, s *stream) {
-		s.Head(200)
-		s.ResetByClient()
-	})},
-	{name: "client leaves in the middle of the response", endpoints: 2, run: endsBy(chat(), func(_ *run, s *stream) {
-		s.Head(200)
-		s.Data("a")
-		s.ResetByClient()
-	})},
+	{name: "without a body", endpoints: 2, run: endsBy("ok", Request{}, func(_ *run, s *stream) { s.Finish() })},
+	{name: "client leaves before the response", endpoints: 2, run: endsBy(
+		"client_left", chat(), func(_ *run, s *stream) {
+			s.ResetByClient()
+		})},
+	{name: "client leaves after the response's headers", endpoints: 2, run: endsBy(
+		"client_left", chat(), func(_ *run, s *stream) {
+			s.Head(200)
+			s.ResetByClient()
+		})},
+	{name: "client leaves in the middle of the response", endpoints: 2, run: endsBy(
+		"client_left", chat(), func(_ *run, s *stream) {
+			s.Head(200)
+			s.Data("a")
+			s.ResetByClient()
+		})},
 	{name: "client leaves before its body ends", endpoints: 2, run: endsBy(
-		Request{Frames: []string{`{"model":`}, Unended: true}, func(_ *run, s *stream) { s.ResetByClient() },
+		"client_left", Request{Frames: []string{`{"model":`}, Unended: true}, func(_ *run, s *stream) { s.ResetByClient() },
 	)},
 	{name: "upstream resets before the response", endpoints: 2, run: endsBy(
-		Request{Frames: []string{"{}"}, NoRetry: true}, func(t *run, s *stream) {
+		"server_failed", Request{Frames: []string{"{}"}, NoRetry: true}, func(t *run, s *stream) {
 			s.ResetByUpstream()
 			if r := s.Result(); r.Status != 503 {
 				t.Errorf("the client got %d, want 503", r.Status)
 			}
 		},
 	)},
-	{name: "upstream resets in the middle of the response", endpoints: 2, run: endsBy(chat(), func(t *run, s *stream) {
-		s.Head(200)
-		s.Data("a")
-		s.ResetByUpstream()
-		if r := s.Result(); r.Status != 200 || !r.Cut {
-			t.Errorf("the client got %d, cut %v", r.Status, r.Cut)
-		}
-	})},
-	{name: "upstream answers 500", endpoints: 2, run: endsBy(chat(), func(t *run, s *stream) {
+	{name: "upstream resets in the middle of the response", endpoints: 2, run: endsBy(
+		"server_failed", chat(), func(t *run, s *stream) {
+			s.Head(200)
+			s.Data("a")
+			s.ResetByUpstream()
+			if r := s.Result(); r.Status != 200 || !r.Cut {
+				t.Errorf("the client got %d, cut %v", r.Status, r.Cut)
+			}
+		})},
+	{name: "upstream answers 500", endpoints: 2, run: endsBy("server_failed", chat(), func(t *run, s *stream) {
 		s.Head(500)
 		s.Finish()
 		if r := s.Result(); r.Status != 500 {
@@ -110,14 +119,22 @@ var endScenarios = []scenario{
 	}},
 }
 
-// endsBy opens the request, checks that it is counted, ends it and checks that it no longer is.
-func endsBy(r Request, end func(*run, *stream)) func(*run) {
+// endsBy opens the request, checks that it is counted, ends it and checks that it no longer is, and is known to have
+// ended so at the endpoint that served it.
+func endsBy(outcome string, r Request, end func(*run, *stream)) func(*run) {
 	return func(t *run) {
 		t.mark(decisions("chosen"))
 		s := t.begin(r)
 		s.wantCounted()
+		at := "host=" + t.Addr(s.Upstream()) + " "
 		end(t, s)
 		t.wantDrained()
 		t.wantGrown(decisions("chosen"), 1)
+		isIt := func(line string) bool {
+			return strings.HasPrefix(line, at) && strings.Contains(line+" ", " outcome="+outcome+" ")
+		}
+		if !t.Await(func() bool { return slices.ContainsFunc(t.AccessLog(), isIt) }) {
+			t.Errorf("access log %q, want %q and outcome=%s in it", t.AccessLog(), at, outcome)
+		}
 	}
 }

@@ -119,7 +119,8 @@ func TestTallyOfAlikeEvents(t *testing.T) {
 		var text strings.Builder
 		var want Tally
 		for range rapid.IntRange(1, 30).Draw(t, "events") {
-			member := rapid.SampledFrom([]string{"content", "content", "content", "reasoning_content"}).Draw(t, "member")
+			members := []string{"content", "content", "content", "reasoning_content"}
+			member := rapid.SampledFrom(members).Draw(t, "member")
 			said := rapid.SampledFrom([]string{"", "a", "bc", "\\\"", "\\\\", "\\n", "\"}", "\\"}).Draw(t, "text")
 			if said == "\"}" || said == "\\" { // what would end the text early is escaped
 				said = strings.ReplaceAll(strings.ReplaceAll(said, "\\", "\\\\"), "\"", "\\\"")

@@ -98,7 +98,8 @@ func (f forger) pick(from ...string) string { return from[f.IntN(len(from))] }
 func (f forger) key() string {
 	return f.pick("usage", "usage", "meta_info", "usageMetadata", "response", "message", "input", "content", "choices",
 		"a\\\"", "",
-		"prompt_tokens", "input_tokens", "cached_tokens", "prompt_tokens_details", "output_tokens", "_tokens", "reasoning_tokens", "data:",
+		"prompt_tokens", "input_tokens", "cached_tokens", "prompt_tokens_details", "output_tokens", "_tokens",
+		"reasoning_tokens", "data:",
 		"\\\\")
 }
 

@@ -156,9 +156,8 @@ func outerKeys() []string {
 	return append([]string{
 		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
 		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyHashClusters, keyClusterHeader, keyFirst,
-		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL, keyInspectPath, keyInspectToken,
-		keyPrices, keyCurrency, keyPricedTenant,
-		keyTelemetry, keyReadAnswers,
+		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL, keyInspectPath, keyInspectToken, keyPrices, keyCurrency,
+		keyPricedTenant, keyTelemetry, keyReadAnswers, "lb_config.telemetry.log", "lb_config.telemetry.spans",
 	}, redisKeys...)
 }
 

@@ -30,8 +30,8 @@ var telemetryKeys = []key{
 		Name: "lb_config.telemetry.log", Type: setting.Choice, Default: `"line"`, Choices: logNames,
 		Title: setting.Doc("Access log", "访问日志"),
 		Meaning: setting.Doc(
-			"What of a request is put beside the decision for the gateway's [access log](metrics.md#access-log) when it "+
-				"is over: `line`: the rest of the line; `fields`: members of an object; `both`; `decision`: nothing",
+			"What of a request is put beside the decision for the gateway's [access log](metrics.md#access-log) when "+
+				"it is over: `line`: the rest of the line; `fields`: members of an object; `both`; `decision`: nothing",
 			"请求结束时，除决策之外还为网关的[访问日志](metrics_ZH.md#访问日志)提供请求的哪些信息：`line`：该行的其余部分；"+
 				"`fields`：对象的各个成员；`both`：两者都提供；`decision`：不提供",
 		),

@@ -211,7 +211,8 @@ func TestSwitchesOfSections(t *testing.T) {
 		pt := &part{parser: &parser{host: Higress}}
 		for _, name := range []string{"enabled", "enable", "disabled", "off", "is_active", "type", "policy"} {
 			full := path + "." + name
-			if hint := pt.meant(path, full); find(full) == nil && find(path+".enabled") == nil && (strings.Contains(hint, "mean enabled") ||
+			hint := pt.meant(path, full)
+			if find(full) == nil && find(path+".enabled") == nil && (strings.Contains(hint, "mean enabled") ||
 				strings.Contains(hint, "mean lb_")) && !strings.Contains(hint, "lb_config.") {
 				t.Errorf("%s: %q", full, hint)
 			}

@@ -15,6 +15,9 @@ import (
 func (pl *choice) bodyCame(size int, end bool) host.Action {
 	b := &pl.Body
 	b.Arrived(pl.plugin.VM.Clock(), end)
+	if peeksAt(pl, size) {
+		pl.PeekModel(size)
+	}
 	switch pl.Phase {
 	case placement.PhaseReading:
 	case placement.PhaseListing, placement.PhaseReserving:
@@ -34,6 +37,13 @@ func (pl *choice) bodyCame(size int, end bool) host.Action {
 		pl.Gateway.ReleaseHeaders()
 	}
 	return a
+}
+
+// peeksAt reports whether a part of the body, size bytes, is looked at for the name of its model, although nothing of
+// it decides: what is measured has that name.
+func peeksAt(pl *choice, size int) bool {
+	return size > 0 && pl.Body.Received == size && pl.Phase != placement.PhaseReading && pl.inside == nil &&
+		pl.Prompt.Model == "" && isMeasured(pl) && pl.Config.Telemetry.ReadAnswers && pl.MayNameModel()
 }
 
 // trailersCame is called when the body was followed by trailers.

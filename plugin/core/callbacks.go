@@ -56,7 +56,7 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 }
 
 func (pl *choice) takeBody(size int, end bool) host.Action {
-	if pl.Phase >= placement.PhaseLeased && !end && !pl.Trial { // else it may wait for Redis
+	if pl.Phase >= placement.PhaseLeased && !end && !pl.Trial && !peeksAt(pl, size) { // else it may wait for Redis
 		return host.Proceed
 	}
 	return pl.run("request body", func() host.Action { return pl.bodyCame(size, end) })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/measured"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/vm"
@@ -147,8 +148,9 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 	}
 	const build = "warmgate_build_info;version=unknown;revision=unknown"
 	idle, busy, stuck := take(7), take(8), take(9)
-	if busy.OnTick(); p.metrics.values[build] != 1 {
-		t.Error("the build is not shown to run")
+	const policy = "warmgate_policy_info;policy=global_least_request"
+	if busy.OnTick(); p.metrics.values[build] != 1 || p.metrics.values[policy] != 1 {
+		t.Error("the build is not shown to run, or not its policy")
 	}
 	busy.CallSent()
 	busy.CallSent()
@@ -159,8 +161,12 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 	if v.Newest() != nil {
 		t.Error("configurations that are done are in force still")
 	}
-	if p.metrics.values[build] != 0 {
-		t.Error("the build is still shown to run")
+	if p.metrics.values[build] != 0 || p.metrics.values[policy] != 0 {
+		t.Error("the build is still shown to run, or its policy")
+	}
+	v.Stats.Measured(&measured.Request{Policy: "global_least_request"}) // no tick comes any more
+	if n := p.metrics.values["warmgate_requests_total;policy=global_least_request;outcome=ok"]; n != 1 {
+		t.Errorf("%d requests are counted behind the last configuration, want 1", n)
 	}
 	busy.Answer("an answer")(func() {})
 	if len(p.left) != 0 {

@@ -53,7 +53,7 @@ func (d *decision) setDebugHeaders() {
 	if c := &pl.Lease.Budget.Target; c.Addr != "" {
 		pl.Gateway.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.Tokens, 10))
 	}
-	if next, rule := pl.RunnerUp(); rule != "" {
+	if next, rule := pl.Lease.RunnerUp(); rule != "" && pl.Phase == placement.PhaseLeased {
 		pl.Gateway.SetResponseHeader(ruleOf, rule)
 		if next != "" {
 			pl.Gateway.SetResponseHeader(nextOf, next)

@@ -370,11 +370,6 @@ func (s *fakeStream) SetFields(fields []measured.Field) {
 	s.fields = slices.Clone(fields)
 }
 
-func (s *fakeStream) LogFields(fields []measured.Field) {
-	s.called("LogFields")
-	s.logged = slices.Clone(fields)
-}
-
 func (s *fakeStream) Note() string { s.called("Note"); return s.note }
 
 func (s *fakeStream) Resume() {

@@ -12,7 +12,7 @@ func (pl *choice) answerBegins(end bool) {
 	if pl.Phase == placement.PhaseNew || pl.Phase == placement.PhaseDone {
 		return
 	}
-	s.Measures = pl.inside == nil && pl.isMeasured()
+	s.Measures = pl.inside == nil && isMeasured(pl)
 	headers := s.Headers()
 	if placement.IsInformational(pl.Response.Status) { // the response is still to come
 		pl.Response.Status = 0
@@ -52,7 +52,7 @@ func (pl *choice) end() {
 	if pl.Phase == placement.PhaseUncounted && pl.Response.Status == 0 {
 		pl.region.Failed() // unless its client has left
 	}
-	pl.serving.Measures = pl.inside == nil && pl.isMeasured()
+	pl.serving.Measures = pl.inside == nil && isMeasured(pl)
 	pl.serving.End()
 	pl.showing.end()
 	if pl.inside == nil && pl.Config != nil {
@@ -61,6 +61,6 @@ func (pl *choice) end() {
 }
 
 // isMeasured reports whether the request is measured.
-func (pl *choice) isMeasured() bool {
+func isMeasured(pl *choice) bool {
 	return pl.Config != nil && pl.Config.Telemetry.Enabled && pl.Body.BeganAt > 0 && !pl.Trial
 }

@@ -13,7 +13,7 @@ import (
 
 const (
 	thoughtEvent = "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n"
-	fullUsage   = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":9," +
+	endOfUsage   = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":9," +
 		"\"prompt_tokens_details\":{\"cached_tokens\":400},\"completion_tokens_details\":{\"reasoning_tokens\":4}}}\n\n"
 )
 
@@ -53,7 +53,7 @@ var ways = map[string]struct {
 		func(d *fakeDriver, c *fakeStream) {
 			d.stream(c)
 			d.advance(time.Second)
-			c.Data(stopEvent + fullUsage + doneEvent)
+			c.Data(stopEvent + endOfUsage + doneEvent)
 			c.Finish()
 		},
 		measured.Request{
@@ -83,7 +83,8 @@ var ways = map[string]struct {
 		measured.Request{
 			Outcome: measured.ClientLeft, Status: 200, Streamed: true, Parts: 5, Duration: 1550 * time.Millisecond,
 			TTFT: 150 * time.Millisecond, Decode: 400 * time.Millisecond, PerToken: 100 * time.Millisecond,
-			GapP99: 100 * time.Millisecond, Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
+			GapP99: 100 * time.Millisecond,
+			Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
 		},
 	},
 	"its server breaks it off": {
@@ -91,7 +92,8 @@ var ways = map[string]struct {
 		measured.Request{
 			Outcome: measured.ServerFailed, Status: 200, Streamed: true, Parts: 5, Duration: 550 * time.Millisecond,
 			TTFT: 150 * time.Millisecond, Decode: 400 * time.Millisecond, PerToken: 100 * time.Millisecond,
-			GapP99: 100 * time.Millisecond, Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
+			GapP99: 100 * time.Millisecond,
+			Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
 		},
 	},
 	"it stands still": {
@@ -99,7 +101,8 @@ var ways = map[string]struct {
 		measured.Request{
 			Outcome: measured.TimedOut, Status: 200, Streamed: true, Parts: 5, Duration: 550 * time.Millisecond,
 			TTFT: 150 * time.Millisecond, Decode: 400 * time.Millisecond, PerToken: 100 * time.Millisecond,
-			GapP99: 100 * time.Millisecond, Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
+			GapP99: 100 * time.Millisecond,
+			Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
 		},
 	},
 	"usage in each event, and its client leaves": {
@@ -186,7 +189,6 @@ var ways = map[string]struct {
 		},
 		measured.Request{
 			Outcome: measured.ServerFailed, Status: 500, Duration: time.Millisecond,
-			Tokens: measured.Tokens{Input: 100, Estimated: true},
 		},
 	},
 	"the gateway has enough": {
@@ -213,9 +215,14 @@ func TestMeasured(t *testing.T) {
 				if got.Endpoint == "" || got.Prefill <= 0 != (want.TTFT == 0) || got.Prefill > got.TTFT {
 					t.Errorf("endpoint %q, prefill %s", got.Endpoint, got.Prefill)
 				}
-				want.Endpoint, want.Prefill = got.Endpoint, got.Prefill
+				want.Endpoint, want.Prefill, want.Operation = got.Endpoint, got.Prefill, got.Operation
+				want.RunnerUp, want.LostBy, want.Rule, want.Reason = got.RunnerUp, got.LostBy, got.Rule, got.Reason
 				if off := got.GapP99 - want.GapP99; off*off > (want.GapP99/10)*(want.GapP99/10) {
 					t.Errorf("gaps of %s, want %s", got.GapP99, want.GapP99)
+				}
+				whys := map[bool]string{false: "chosen by tie", true: "store_error by "}
+				if why := got.Reason + " by " + got.Rule; why != whys[native] {
+					t.Errorf("it went there because it was %s", why)
 				}
 				if want.GapP99 = got.GapP99; got != want {
 					t.Errorf("got\n%+v, want\n%+v", got, want)
@@ -260,7 +267,7 @@ func TestMeasuredRetries(t *testing.T) {
 		c.Retry()
 		c.Retry()
 		d.stream(c)
-		c.Data(fullUsage + doneEvent)
+		c.Data(endOfUsage + doneEvent)
 		c.Finish()
 	})
 	if got.Retries != 2 || got.Outcome != measured.OK || got.TTFT < time.Second || got.Tokens.Output != 5 {
@@ -330,6 +337,21 @@ func TestNotMeasured(t *testing.T) {
 		c.Finish()
 		if c.core.first.serving.Measures {
 			t.Errorf("%s: it is measured", config)
+		}
+	}
+}
+
+// The model of a request is known for what is measured, also where nothing of its body decides.
+func TestMeasuredModel(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		d := startFake(t, 1, 1, `{"lb_policy":"global_least_request"}`)
+		if native {
+			d.steerErr = errors.New("no")
+		}
+		c := d.client(0, streamtest.Request{Frames: []string{`{"model":"a \"b\"",`, `"n":1}`}})
+		c.Finish()
+		if got := d.workers[0].vm.Measured; got.Model != `a "b"` || got.Asked != got.Model {
+			t.Errorf("native %v: %q, asked for %q", native, got.Model, got.Asked)
 		}
 	}
 }

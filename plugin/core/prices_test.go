@@ -12,14 +12,15 @@ import (
 // Where models differ in what they cost, the body is read for the model, under a policy that does not need it, and for
 // no more: what has no body, or does not say it, goes on without.
 func TestBodiesAreReadForPrices(t *testing.T) {
-	const by = `{"lb_policy":"global_least_request","lb_config":{"prices":{"currency":"USD","models":{`
+	const unread = `{"lb_policy":"global_least_request","lb_config":{"telemetry":{"read_answers":false}`
+	const by = unread + `,"prices":{"currency":"USD","models":{`
 	for name, c := range map[string]struct {
 		config, path, body string
 		held               bool
 	}{
 		"by model":       {by + `"a*":{"input":1,"output":2}}}}}`, "", `{"model":"a1","prompt":"x"}`, true},
 		"all alike":      {by + `"*":{"input":1,"output":2}}}}}`, "", `{"model":"a1","prompt":"x"}`, false},
-		"without prices": {`{"lb_policy":"global_least_request"}`, "", `{"model":"a1","prompt":"x"}`, false},
+		"without prices": {unread + `}}`, "", `{"model":"a1","prompt":"x"}`, false},
 		"a list":         {by + `"a*":{"input":1,"output":2}}}}}`, "/v1/models", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,25 +73,28 @@ func TestCostsAreCounted(t *testing.T) {
 		return d.Counter(stats.Cost + ";model=" + model + ";tenant=" + tenant + ";currency=EUR")
 	}
 	s := d.ofTenant("red", "a1")
-	s.streams(1, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":30,"+
+	s.streams(30, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":30,"+
 		"\"prompt_tokens_details\":{\"cached_tokens\":60},\"completion_tokens_details\":{\"reasoning_tokens\":10}}}\n\n")
 	s.Finish()
 	if got := cost("a1", "red"); got != 1000*(40+6+4*20+8*10) {
 		t.Errorf("a stream with usage costs %d", got)
 	}
-	first, second := d.ofTenant("blue", "a1"), d.ofTenant("blue", "a1")
-	if refused := d.ofTenant("blue", "a1"); refused.Result().Status != 429 {
+	before := cost("a1", "red")
+	first, second := d.ofTenant("red", "a1"), d.ofTenant("red", "a1")
+	if refused := d.ofTenant("red", "a1"); refused.Result().Status != 429 {
 		t.Fatalf("%+v", refused.Result())
 	}
 	first.leave()
-	unserved := cost("a1", "blue")
+	if got := cost("a1", "red") - before; got != 0 {
+		t.Errorf("a refused request, and one whose client left before its answer, cost %d", got)
+	}
 	second.streams(50, "")
 	second.leave()
-	if got := cost("a1", "blue") - unserved; got < 1000*4*45 || got > 1000*(4*55+100) {
+	if got := cost("a1", "red") - before; got < 1000*4*45 || got > 1000*(8*55+100) {
 		t.Errorf("a stream of 50 tokens whose client left costs %d", got)
 	}
 	s = d.ofTenant("red", "b")
-	s.streams(1, usageEvent(100, 0, 30))
+	s.streams(1, usageOf(100, 0, 30))
 	s.Finish()
 	if got := cost("b", "red"); got != 0 || d.Counter(stats.Unpriced+";model=b") != 130 {
 		t.Errorf("a model without a price costs %d, %d tokens of it", got, d.Counter(stats.Unpriced+";model=b"))

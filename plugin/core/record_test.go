@@ -44,14 +44,16 @@ func TestRecordInTheAccessLog(t *testing.T) {
 	}
 	c.Data(stopEvent)
 	c.Finish()
-	const without = " output_tokens=180 usage=estimated " // nine in each event, as the answers before have said
+	// nine in each event, as the answers before have said
+	const without = " output_tokens=180 usage=estimated "
 	if last := d.access[len(d.access)-1]; !strings.Contains(last, without) {
 		t.Errorf("of a stream without usage the access log has %q, want %q in it", last, without)
 	}
 	const begin, model = " policy=prefix_cache outcome=\\w+", " model=a%20%22b%22%20c%3D1"
 	const of = "(?: rule=cost)? session_id=[0-9a-f]+ prompt=([\\w-]+)"
 	const served = "host=10\\.0\\.0\\.1:8000 reason=chosen load=1 session=home" + begin + model +
-		" ttft=1234ms prefill=1234ms(?: \\w+=[0-9msu]+)* prompt_tokens=500 output_tokens=9 cached_tokens=400 prompt_bytes=\\d+ match="
+		" ttft=1234ms prefill=1234ms(?: \\w+=[0-9msu]+)*" +
+		" prompt_tokens=500 output_tokens=9 cached_tokens=400 prompt_bytes=\\d+ match="
 	const refused = "host=- reason=at_capacity" + begin +
 		" prompt_bytes=\\d+ match=0\\.00"
 	var prints []string

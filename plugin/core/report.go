@@ -1,27 +1,32 @@
 package core
 
+import "github.com/warmgate/warmgate/plugin/config"
+
 // This file is where what was measured of a request goes when it is over: statistics and the access log.
 
 // report is called once for a request under a configuration, for the last choice of its row.
 func (pl *choice) report() {
 	v, s, m := pl.plugin.VM, &pl.serving, &pl.plugin.VM.Measured
+	form := pl.Config.Telemetry.Log
+	if pl.Config.Policy == "" { // the plugin is off
+		form = config.LogDecision
+	}
+	if form == config.LogDecision && !s.Measures {
+		return
+	}
 	r := s.Record(m)
 	for in := pl; in.outer != nil; in = in.outer {
 		if !in.isAdopted() { // else it has taken over how long the other one has waited
-			in.outer.AddWait(m)
+			in.outer.serving.AddWait(m)
 		}
 	}
-	pl.name(m)
+	name(m, pl)
 	s.Bill(m)
 	if s.Measures {
 		v.Stats.Measured(m)
 		if s.ServesAsChosen() {
 			v.Gains.Learn(pl.Cluster, m, pl.Lease.Load)
 		}
-	}
-	form := pl.Config.Telemetry.Log
-	if pl.Config.Policy == "" { // the plugin is off
-		return
 	}
 	if form.HasFields() {
 		v.Fields = r.Fields(m.Fields(v.Fields[:0], true))

@@ -10,6 +10,12 @@ import (
 	"github.com/warmgate/warmgate/plugin/measured"
 )
 
+// LogFields implements host.GatewayStream.
+func (s *fakeStream) LogFields(fields []measured.Field) {
+	s.called("LogFields")
+	s.logged = slices.Clone(fields)
+}
+
 // decisionOf returns what a line of the access log has of the decision.
 func decisionOf(line string) string {
 	decision, _, _ := strings.Cut(line, " outcome=")

@@ -43,14 +43,14 @@ func (pl *choice) showFields() {
 	v := pl.plugin.VM
 	m := &v.Measured
 	pl.serving.Record(m)
-	pl.name(m)
+	name(m, pl)
 	pl.serving.Bill(m)
 	v.Fields = m.Fields(v.Fields[:0], pl.told == toldAll)
 	pl.Gateway.SetFields(v.Fields)
 }
 
 // name sets what was asked for, and why the request went where it did.
-func (pl *choice) name(m *measured.Request) {
+func name(m *measured.Request, pl *choice) {
 	m.Operation = operations.of(pl.Traits.Path)
 	if pl.settled {
 		m.Reason = pl.reason.String()

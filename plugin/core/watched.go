@@ -54,7 +54,7 @@ func (s *showing) end() {
 	began := pl.Body.BeganAt
 	s.in.Decisions.End(s.number, func(d *state.Decision) {
 		d.Ended, d.Result, d.TookMS = true, pl.Judge.Result, (s.in.ReadClock() - began).Milliseconds()
-		if ttft := pl.TTFT(); ttft > 0 {
+		if ttft := pl.Response.TTFTSince(began); ttft > 0 {
 			d.TTFTMS = max(1, ttft.Milliseconds())
 		}
 		if u := &pl.Prompt.Usage; pl.Prompt.Used {

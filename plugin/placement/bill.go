@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/plugin/measured"
 )
 
@@ -21,9 +20,4 @@ func (s *Serving) Bill(m *measured.Request) {
 	}
 	m.Currency = c.Prices.Currency
 	m.Cost = rates.Cost(priced(&m.Tokens))
-}
-
-// priced returns tokens as package price has them.
-func priced(t *measured.Tokens) price.Tokens {
-	return price.Tokens{Input: t.Input, Cached: t.Cached, Output: t.Output, Reasoning: t.Reasoning}
 }

@@ -50,6 +50,11 @@ func (ch *charging) ofTenant(t price.Tokens) int64 {
 	return r.Sum(t, per)
 }
 
+// priced returns tokens as package price has them.
+func priced(t *measured.Tokens) price.Tokens {
+	return price.Tokens{Input: t.Input, Cached: t.Cached, Output: t.Output, Reasoning: t.Reasoning}
+}
+
 // restrict has what the target says of its limits in the headers of an answer shrink its budget for all gateways. What
 // shrinks nothing is not reported: as long as a server has half of a limit left, its budget is not what runs out.
 //

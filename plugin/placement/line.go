@@ -4,48 +4,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/measured"
 )
 
 // This file is how a request that is over is put into the access log.
-
-// explain notes which rule has decided for the chosen endpoint, and which one was next best, as far as that is known.
-func (pl *Placement) explain(m *measured.Request) {
-	p, w := &pl.Lease.Reservation.Plan, pl.why()
-	if w.Rule == lb.Unknown {
-		return
-	}
-	m.Rule = w.Rule.String()
-	if w.RunnerUp >= 0 && w.RunnerUp < len(p.Candidates) {
-		m.RunnerUp, m.LostBy = p.Candidates[w.RunnerUp].Addr, w.LostBy
-	}
-}
-
-// why returns why the store has chosen the endpoint.
-func (pl *Placement) why() lb.Why {
-	r := &pl.Lease.Reservation
-	switch {
-	case pl.Lease.Chosen == "" || r.Grant.Index >= len(r.Plan.Candidates):
-		return lb.Why{}
-	case r.Grant.Queued:
-		return lb.Why{Rule: lb.ByTurn, RunnerUp: lb.Full}
-	case r.Plan.HasBudget():
-		return lb.Why{Rule: lb.ByBudget, RunnerUp: lb.Full}
-	}
-	return r.Grant.Why
-}
-
-// RunnerUp returns what debug headers show of the endpoint that was next best: its address, and by how much the request
-// would have cost more there. It returns "" if there is none, or if none is known; and which rule has decided.
-func (pl *Placement) RunnerUp() (next, rule string) {
-	var m measured.Request
-	if pl.explain(&m); m.RunnerUp != "" {
-		next = m.RunnerUp + ";+" + strconv.FormatFloat(m.LostBy, 'f', 2, 64)
-	}
-	return next, m.Rule
-}
 
 // AppendLine appends to a line of the access log what is known of a request that is over, beside the decision. What a
 // client could choose is escaped.

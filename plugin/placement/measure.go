@@ -27,11 +27,14 @@ func (s *Serving) fill(m *measured.Request) {
 		m.Model = m.Asked
 	}
 	s.fillTimes(m)
-	pl.AddWait(m)
+	s.AddWait(m)
 	if p := pl.Prompt.Chain; p.HasBlocks() {
 		m.Matches, m.Match = true, p.Cached
 	}
 }
+
+// holds reports whether the request has a lease, or has had one until its end.
+func (s *Serving) holds() bool { return s.counted || s.Of.Phase == PhaseLeased }
 
 // fillPlace sets where the request was served, or would have been.
 func (s *Serving) fillPlace(m *measured.Request) {
@@ -44,7 +47,7 @@ func (s *Serving) fillPlace(m *measured.Request) {
 	}
 	switch {
 	case s.Refused > 0:
-	case (s.counted || pl.Phase == PhaseLeased) && !among:
+	case s.holds() && !among:
 		m.Endpoint = pl.Lease.Addr
 	default:
 		m.Endpoint = pl.Gateway.ServedBy()
@@ -61,7 +64,7 @@ func (s *Serving) fillTimes(m *measured.Request) {
 	}
 	now := pl.Shared.ReadClock()
 	m.Duration = max(0, now-began)
-	if m.TTFT = pl.TTFT(); m.TTFT == 0 {
+	if m.TTFT = pl.Response.TTFTSince(began); m.TTFT == 0 {
 		return
 	}
 	latest := r.LatestAt
@@ -76,17 +79,9 @@ func (s *Serving) fillTimes(m *measured.Request) {
 	m.GapP99 = r.Gaps.Quantile(0.99)
 }
 
-// TTFT returns after which time from its arrival a stream has shown its first output, 0 if none has.
-func (pl *Placement) TTFT() time.Duration {
-	r := &pl.Response
-	if r.FirstAt == 0 || r.Status < 200 || r.Status >= 300 {
-		return 0
-	}
-	return max(1, r.FirstAt-pl.Body.BeganAt)
-}
-
 // AddWait adds to m how long the request has waited for this choice, and in which class.
-func (pl *Placement) AddWait(m *measured.Request) {
+func (s *Serving) AddWait(m *measured.Request) {
+	pl := s.Of
 	m.Wait += pl.Wait.waited
 	if pl.Wait.Class != nil && m.Class == "" {
 		m.Class = pl.Wait.Class.Name

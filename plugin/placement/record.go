@@ -18,7 +18,9 @@ type Record struct {
 func (s *Serving) Record(m *measured.Request) Record {
 	pl := s.Of
 	s.fill(m)
-	pl.explain(m)
+	if s.holds() {
+		pl.Lease.explain(m)
+	}
 	out := Record{Bytes: pl.Prompt.Work.Info.TextBytes, Session: pl.SessionID()}
 	if p := pl.Prompt.Chain; p.HasBlocks() {
 		out.Bytes, out.blocks, out.known = p.Length, p.Blocks, pl.Lease.Reservation.Grant.Cached

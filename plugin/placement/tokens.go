@@ -13,11 +13,12 @@ import (
 const envelope = 250
 
 // tokens returns the tokens of a request whose answer is over. Of one that no model can have worked on there are none.
-// What nobody has seen of an answer does not count: a client that leaves has got what has passed.
+// What nobody has seen of an answer does not count: a client that leaves has got what has passed. An error has none;
+// but behind a time that is over a model has worked.
 func (s *Serving) tokens() (t measured.Tokens) {
 	pl := s.Of
 	r := &pl.Response
-	if pl.Idle() || s.Refused > 0 {
+	if pl.Idle() || s.Refused > 0 || r.Status >= 400 && r.Status != 504 {
 		return t
 	}
 	if unserved, _ := r.Unserved(pl.Gateway); unserved {

@@ -44,6 +44,18 @@ func (f *Facts) meet() {
 	}
 }
 
+// MayNameModel reports whether the body may name a model.
+func (s *Subject) MayNameModel() bool { return s.Computes() && !s.Traits.notJSON && !s.Traits.Encoded }
+
+// peekWithin is how much of a body is looked at for the name of its model where nothing else matters: most have it in
+// front.
+const peekWithin = 1 << 10
+
+// PeekModel reads the model in the beginning of a body, of which size bytes have come, and which is not read otherwise.
+func (s *Subject) PeekModel(size int) {
+	s.Prompt.Model, _ = prompt.MemberText(s.Gateway.RequestBody(0, min(size, peekWithin)), []string{"model"})
+}
+
 // ReadModel reads the model in a body of which nothing else matters.
 func (f *Facts) ReadModel(body []byte) {
 	if !f.NeedsBody() {

@@ -56,7 +56,8 @@ func (s *Subject) NeedsOwnBody() bool { return s.needsMore() || s.Facts.NeedsBod
 
 // isPriced reports whether its model has to be known for what it costs.
 func (s *Subject) isPriced() bool {
-	return s.Config.Prices.ByModel() && s.Config.Telemetry.Enabled && s.Computes() && !s.Traits.notJSON && !s.Traits.Encoded
+	c := s.Config
+	return c.Prices.ByModel() && c.Telemetry.Enabled && s.Computes() && !s.Traits.notJSON && !s.Traits.Encoded
 }
 
 // needsMore reports whether it decides this choice by more than facts about its model.

@@ -48,7 +48,10 @@ var endings = []struct {
 	// the gateway in its place
 	{503, true, false, answer.Complete, "no_healthy_upstream", measured.ServerFailed},
 	{503, true, false, answer.Complete, "cluster_not_found", measured.ServerFailed},
-	{503, true, true, answer.Complete, "upstream_reset_before_response_started{connection_failure}", measured.ServerFailed},
+	{
+		503, true, true, answer.Complete, "upstream_reset_before_response_started{connection_failure}",
+		measured.ServerFailed,
+	},
 	{503, true, true, answer.Complete, "upstream_reset_before_response_started{overflow}", measured.ServerFailed},
 	{503, true, true, answer.Complete, "upstream_reset_before_response_started{remote_reset}", measured.ServerFailed},
 	{503, true, false, answer.Complete, "fault_filter_abort", measured.ServerFailed},
@@ -75,8 +78,10 @@ var endings = []struct {
 	{200, false, true, answer.Complete, "via_upstream", measured.ClientLeft},
 	{200, false, true, answer.Complete, "", measured.ClientLeft},
 	{500, false, true, answer.Complete, "downstream_remote_disconnect", measured.ClientLeft},
-	{200, false, true, answer.Complete, "upstream_reset_after_response_started{connection_termination}",
-		measured.ServerFailed},
+	{
+		200, false, true, answer.Complete, "upstream_reset_after_response_started{connection_termination}",
+		measured.ServerFailed,
+	},
 	{200, false, true, answer.Failed, "downstream_remote_disconnect", measured.ServerFailed}, // after it was told so
 	{200, false, true, answer.Refused, "downstream_remote_disconnect", measured.ClientError},
 	{200, false, true, answer.Unfinished, "downstream_remote_disconnect", measured.ClientLeft},

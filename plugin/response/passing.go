@@ -1,6 +1,10 @@
 package response
 
-import "github.com/warmgate/warmgate/plugin/measured"
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/plugin/measured"
+)
 
 // This file is what is measured of a stream as it passes: when it shows output, and how often.
 
@@ -48,4 +52,12 @@ func (r *Reading) goesOn(size int, events int64, end bool) {
 	r.Gaps.Add(now - r.LatestAt)
 	r.LatestAt = max(r.LatestAt, now)
 	r.Outputs++
+}
+
+// TTFTSince returns after which time from its arrival a stream has shown its first output, 0 if none has.
+func (r *State) TTFTSince(arrival time.Duration) time.Duration {
+	if r.FirstAt == 0 || r.Status < 200 || r.Status >= 300 {
+		return 0
+	}
+	return max(1, r.FirstAt-arrival)
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // The body of a good answer is read until its first token, so that what only announces one does not count as one, and
-// at its end: an error may come under status 200. What is between matters for usage, and for what is measured: passing.go.
+// at its end: an error may come under status 200. What is between matters for usage, and for what is measured: see
+// passing.go.
 
 const (
 	// readWithin is how many bytes are read at once: they fit into memory that is used again.
@@ -313,7 +314,8 @@ func (r *Reading) Judge() {
 	case r.isInAPI() && r.Complete && !r.Unread:
 		r.Outcome = answer.Empty // not even a body
 	}
-	if r.Outcome == answer.Unfinished && !(r.Learns && r.Cluster.Terminates) && r.Answer != nil && r.Answer.HasOutput() {
+	ends := r.Learns && r.Cluster.Terminates
+	if r.Outcome == answer.Unfinished && !ends && r.Answer != nil && r.Answer.HasOutput() {
 		r.Outcome = answer.Complete
 	}
 }

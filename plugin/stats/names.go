@@ -57,6 +57,7 @@ const (
 	RequestTokens    = "warmgate_request_tokens"                // of, kind
 	AllTokens        = "warmgate_tokens_total"                  // of, kind, usage
 	Cost             = "warmgate_cost_nano_total"               // model, tenant, currency: billionths
+	Unpriced         = "warmgate_unpriced_tokens_total"         // model: of models without a price
 	Resent           = "warmgate_request_retries_total"         // cluster: attempts behind the first
 	Folded           = "warmgate_folded_requests_total"         // kind: counted under "other"
 	EndpointRequests = "warmgate_endpoint_requests_total"       // cluster, endpoint, outcome
@@ -64,8 +65,6 @@ const (
 	EndpointPrefill  = "warmgate_endpoint_prefill_ms_total"     // cluster, endpoint: of these
 	EndpointDecode   = "warmgate_endpoint_decode_ms_total"      // cluster, endpoint: likewise
 	EndpointTokens   = "warmgate_endpoint_decoded_tokens_total" // cluster, endpoint: their tokens behind the first
-
-	Unpriced = "warmgate_unpriced_tokens_total" // of models without a price, where others have one
 
 	// of what was gained: see package gains
 	SavedPrefill = "warmgate_saved_prefill_ms_total"    // cluster, model: what cached tokens would have taken

@@ -19,11 +19,13 @@ import (
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
-// config is the plugin's: prices whose sums are no round numbers.
-const config = `{"lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"},
-"prices":{"currency":"USD","tenant_header":"x-tenant","models":[
-{"model":"llama-3-8b","input":0.15,"cached":0.075,"output":0.6},
-{"model":"qwen-*","input":"0.4375","output":1.31}]}}}`
+// config is the plugin's: fields in the access log, and prices whose sums are no round numbers.
+const config = `{"lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"},` + logged + `,
+"prices":{"currency":"USD","tenant_header":"x-tenant","models":{
+"llama-3-8b":{"input":0.15,"cached":0.075,"output":0.6},"qwen-*":{"input":"0.4375","output":1.31}}}}}`
+
+// logged has the access log show fields.
+const logged = `"telemetry":{"log":"fields"}`
 
 // nano is what a token costs in billionths, by model: of the prompt, of that in the cache, of the answer.
 var nano = map[string][3]float64{"llama-3-8b": {150, 75, 600}, "qwen-3-32b": {437.5, 437.5, 1310}}
@@ -57,22 +59,24 @@ func (e *Errors) rows(t *bench.Table) {
 	t.Add("CPU of the machine in use", fmt.Sprintf("%.0f %%", 100*e.CPU))
 }
 
-// line is what the access log says of a request: the fields of plugin/measured.
+// line is what the access log says of a request.
 type line struct {
 	ID     string `json:"id"`
 	Fields struct {
-		Outcome   string  `json:"outcome"`
-		Model     string  `json:"model"`
-		Usage     string  `json:"usage"`
-		TTFT      float64 `json:"ttft_ms"`
-		Prefill   float64 `json:"prefill_ms"`
-		Duration  float64 `json:"duration_ms"`
-		Prompt    float64 `json:"prompt_tokens"`
-		Cached    float64 `json:"cached_tokens"`
-		Output    float64 `json:"output_tokens"`
-		CostNano  float64 `json:"cost_nano"`
-		Reasoning float64 `json:"reasoning_tokens"`
+		fields `json:"value"`
 	} `json:"warmgate"`
+}
+
+// fields are those of plugin/measured.
+type fields struct {
+	Outcome  string  `json:"outcome"`
+	Usage    string  `json:"usage"`
+	TTFT     float64 `json:"ttft_ms"`
+	Prefill  float64 `json:"prefill_ms"`
+	Duration float64 `json:"duration_ms"`
+	Prompt   float64 `json:"prompt_tokens"`
+	Output   float64 `json:"output_tokens"`
+	Cost     float64 `json:"cost_nano"`
 }
 
 // logFields has the gateway log the fields of each request, behind its id.
@@ -119,7 +123,7 @@ func Compare(ctx context.Context, p Plan) (_ *Errors, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Errors{Requests: len(list), Missing: len(list) - len(lines), CPU: after.Since(before)}
+	e := &Errors{Requests: len(list), CPU: after.Since(before)}
 	e.compare(list, lines)
 	e.Counters, err = st.counters(ctx, lines)
 	return e, err
@@ -155,6 +159,9 @@ func (e *Errors) compare(list []request, lines map[string]*line) {
 		q := &list[i]
 		l := lines[strconv.Itoa(i)]
 		if l == nil {
+			if q.heard || !q.sample.Left { // else its client has left before the gateway had it
+				e.Missing++
+			}
 			continue
 		}
 		f, s := &l.Fields, &q.sample
@@ -169,7 +176,7 @@ func (e *Errors) compare(list []request, lines map[string]*line) {
 			ttft = append(ttft, f.TTFT-bench.MS(q.told.First.Sub(q.sentAt)))
 			prefill = append(prefill, f.Prefill-bench.MS(q.told.First.Sub(q.told.Arrived)))
 		}
-		price, money := nano[q.Model], f.CostNano
+		price, money := nano[q.Model], f.Cost
 		if f.Usage == "reported" {
 			tokens.add(f.Prompt, float64(q.told.Prompt), float64(q.told.Prompt))
 			tokens.add(f.Output, float64(q.told.Sent), float64(q.told.Sent))

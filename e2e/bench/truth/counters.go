@@ -96,7 +96,7 @@ func (st *stage) counters(ctx context.Context, lines map[string]*line) (wrong in
 			usage := `usage="` + f.Usage + `"`
 			want[[2]string{"warmgate_tokens_total", usage}] += f.Prompt + f.Output
 		}
-		want[[2]string{"warmgate_cost_nano_total", `currency="USD"`}] += f.CostNano
+		want[[2]string{"warmgate_cost_nano_total", `currency="USD"`}] += f.Cost
 		if f.TTFT > 0 {
 			want[[2]string{"warmgate_ttft_ms_count", ""}]++
 		}

@@ -19,7 +19,7 @@ const folder = "deploy/istio/"
 // files are those of deploy/istio, in the order in which they are applied.
 var files = []string{
 	"warmgate.yaml", "service.yaml", "route.yaml", "metrics.yaml", "redis.yaml", "traffic-extension.yaml",
-	"access-log.yaml",
+	"access-log.yaml", "tracing.yaml",
 }
 
 // read returns the text of a file of deploy/istio.
