@@ -104,6 +104,7 @@ func (pl *choice) readingOf(seen *seen) lb.Reason {
 func (pl *choice) leave(away forward.Leaving) (a host.Action, left bool) {
 	switch away {
 	case forward.ToGateways:
+		pl.Response.SentAt = pl.plugin.VM.GW.Now()
 		pl.Wait.CountPlaced()
 		pl.decided(lb.ReasonForwarded)
 		return host.Proceed, true

@@ -72,6 +72,23 @@ func TestLongParts(t *testing.T) {
 	}
 }
 
+// A stream that has begun by something else than output shows its first output later.
+func TestFirstOutputBehindTheBegin(t *testing.T) {
+	r, g := newPassing()
+	const finished = `data: {"choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	var at time.Duration
+	for i, part := range []string{finished, word, word} {
+		if g.now += time.Second; i == 1 {
+			at = g.now
+		}
+		g.part = []byte(part)
+		r.GoOn(len(g.part), false)
+	}
+	if !r.Begun || r.FirstAt != at || r.Outputs != 2 || r.LatestAt != g.now {
+		t.Errorf("begun %v, first output at %s, want %s; %d parts with output", r.Begun, r.FirstAt, at, r.Outputs)
+	}
+}
+
 // A clock that stands still, or goes back, makes no time negative.
 func TestClockThatGoesBack(t *testing.T) {
 	r, g := newPassing()
