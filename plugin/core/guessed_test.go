@@ -86,3 +86,17 @@ func TestGuessedPrompts(t *testing.T) {
 		})
 	}
 }
+
+// Of a part of a stream that is longer than what is read of it, the rest counts by its bytes.
+func TestGuessedLongParts(t *testing.T) {
+	d := startFake(t, 1, 1, `{"lb_policy":"global_least_request"}`)
+	const words = 10_000
+	got := d.measure(func(c *fakeStream) {
+		c.streams(1, strings.Repeat(wordEvent, words-1))
+		c.ResetByClient()
+	}).Tokens.Output
+	skipped := d.streams[1000].core.first.Response.Skipped
+	if got < words-2 || got > words+2 || skipped < words*len(wordEvent)/2 {
+		t.Errorf("%d tokens, want %d; %d bytes were not read", got, words, skipped)
+	}
+}
