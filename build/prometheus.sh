@@ -4,7 +4,8 @@
 set -eu
 command -v prometheus >/dev/null && command -v promtool >/dev/null && exit
 if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
-	echo "prometheus and promtool are not in the PATH: install them, on Debian by 'apt-get install prometheus' as root" >&2
+	echo "prometheus and promtool are not in the PATH: install them, on Debian by 'apt-get install prometheus'" \
+		"as root" >&2
 	exit 1
 fi
 log=$(mktemp)

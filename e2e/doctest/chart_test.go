@@ -21,7 +21,8 @@ func TestChartValues(t *testing.T) {
 	var want, have [][2]string
 	var walk func(prefix string, n *yaml.Node)
 	walk = func(prefix string, n *yaml.Node) {
-		if n.Kind == yaml.MappingNode && len(n.Content) > 0 && prefix != "istio.selector." {
+		labels := prefix == "istio.selector." || prefix == "observability.labels."
+		if n.Kind == yaml.MappingNode && len(n.Content) > 0 && !labels {
 			for i := 0; i < len(n.Content); i += 2 {
 				walk(prefix+n.Content[i].Value+".", n.Content[i+1])
 			}

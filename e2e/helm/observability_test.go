@@ -47,7 +47,8 @@ func TestObservabilityAsShipped(t *testing.T) {
 		// The namespace is where kube-prometheus-stack looks for rules by default.
 		delete(find(t, list, "PrometheusRule", "warmgate")["metadata"].(map[string]any), "namespace")
 		files := []string{
-			"observability/podmonitor-" + gateway + ".yaml", "observability/prometheusrule.yaml", "observability/keda.yaml",
+			"observability/podmonitor-" + gateway + ".yaml", "observability/prometheusrule.yaml",
+			"observability/keda.yaml",
 		}
 		for _, r := range shipped(t, files) {
 			name := at(t, r, "metadata", "name").(string)

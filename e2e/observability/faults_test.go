@@ -44,7 +44,10 @@ var faults = []fault{
 	},
 	{
 		alert: "WarmgateRedisDown", labels: gateway,
-		wrong: series{`warmgate_redis_up{` + gateway + `}`: during(0, 1)},
+		wrong: series{
+			`warmgate_redis_up{` + gateway + `}`:                                 during(0, 1),
+			`warmgate_redis_failures_total{cause="unreachable",` + gateway + `}`: flow(120),
+		},
 	},
 	{
 		alert: "WarmgateRedisLogin", labels: `cause="auth",` + gateway,
@@ -107,11 +110,15 @@ var faults = []fault{
 	},
 	{
 		alert: "WarmgateServerSlowToWrite", labels: `cluster="llm",endpoint="1"`,
-		wrong: series{ofServer("warmgate_endpoint_decode_ms_total", "1", ""): "0+300000x19 6000000+900000x60 60900000+300000x40"},
+		wrong: series{
+			ofServer("warmgate_endpoint_decode_ms_total", "1", ""): "0+300000x19 6000000+900000x60 60900000+300000x40",
+		},
 	},
 	{
 		alert: "WarmgateServerSlowToStart", labels: `cluster="llm",endpoint="1"`,
-		wrong: series{ofServer("warmgate_endpoint_prefill_ms_total", "1", ""): "0+90000x19 1800000+360000x60 23760000+90000x40"},
+		wrong: series{
+			ofServer("warmgate_endpoint_prefill_ms_total", "1", ""): "0+90000x19 1800000+360000x60 23760000+90000x40",
+		},
 	},
 	{
 		alert: "WarmgateFirstTokenSlow", labels: `cluster="llm"`,
@@ -144,8 +151,9 @@ var faults = []fault{
 	{
 		alert: "WarmgateQueueMissized", labels: `cluster="llm"`,
 		wrong: series{
-			`warmgate_queue_refusals_total{cluster="llm",class="batch",reason="max_queue_size_exceeded",` + gateway + `}`: flow(12),
-			ofServer("warmgate_inflight_requests", "2", ""):                                                               during(0, 5),
+			`warmgate_queue_refusals_total{cluster="llm",class="batch",reason="max_queue_size_exceeded",` +
+				gateway + `}`: flow(12),
+			ofServer("warmgate_inflight_requests", "2", ""): during(0, 5),
 		},
 	},
 	{

@@ -41,13 +41,14 @@ var own = []rule{
 	},
 	{
 		record: "warmgate:failed:ratio_rate5m",
-		expr: `sum by (cluster) (rate(warmgate_requests_total{outcome=~"server_failed|timeout"}[5m]))` +
+		expr: `(sum by (cluster) (rate(warmgate_requests_total{outcome=~"server_failed|timeout"}[5m]))` +
+			" or 0 * sum by (cluster) (rate(warmgate_requests_total[5m])))" +
 			" / (sum by (cluster) (rate(warmgate_requests_total[5m])) > 0)",
 	},
 	{
 		record: "warmgate:refused:ratio_rate5m",
-		expr: `sum(rate(warmgate_decisions_total{reason=~"` + refused + `"}[5m]))` +
-			" / (sum(rate(warmgate_decisions_total[5m])) > 0)",
+		expr: `(sum(rate(warmgate_decisions_total{reason=~"` + refused + `"}[5m]))` +
+			" or 0 * sum(rate(warmgate_decisions_total[5m]))) / (sum(rate(warmgate_decisions_total[5m])) > 0)",
 	},
 	{
 		record: "warmgate:native:ratio_rate5m",
@@ -85,7 +86,8 @@ func timesPeers(x string) string {
 
 const (
 	// refused are the reasons with which requests are refused.
-	refused = "at_capacity|max_queue_.*|deadline_.*|queue_timeout|retry_budget_.*|.*over_budget|no_hash_header|own_cluster"
+	refused = "at_capacity|max_queue_.*|deadline_.*|queue_timeout|retry_budget_.*|.*over_budget|no_hash_header|" +
+		"own_cluster"
 	// native are those of requests that are left to the gateway, and are not meant to be.
 	native = "config_invalid|no_cluster.*|no_endpoints|no_healthy_.*|panic.*|no_metrics|store_error"
 )
@@ -174,6 +176,26 @@ func (g *genAI) rules() []rule {
 // quoted is a text as YAML has it in single quotes.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
+// wrapped breaks a line of YAML at spaces, which is what it reads there. A word that is longer stays whole.
+func wrapped(line string) string {
+	const width, indent = 116, "      " // two less than what the resource has
+	var b strings.Builder
+	n := 0
+	for i, word := range strings.Fields(line) {
+		switch {
+		case i == 0:
+			word = "    " + word
+		case n+1+len(word) > width:
+			word, n = "\n"+indent+word, 0
+		default:
+			word = " " + word
+		}
+		b.WriteString(word)
+		n += len(strings.TrimPrefix(word, "\n"))
+	}
+	return b.String() + "\n"
+}
+
 // group writes a group of rules.
 func group(name, comment string, list []rule) string {
 	var b strings.Builder
@@ -182,7 +204,7 @@ func group(name, comment string, list []rule) string {
 	}
 	fmt.Fprintf(&b, "- name: %s\n  rules:\n", name)
 	for _, r := range list {
-		fmt.Fprintf(&b, "  - record: %s\n    expr: %s\n", r.record, quoted(r.expr))
+		fmt.Fprintf(&b, "  - record: %s\n%s", r.record, wrapped("    expr: "+quoted(r.expr)))
 		if r.labels != "" {
 			fmt.Fprintf(&b, "    labels: {%s}\n", r.labels)
 		}
@@ -193,16 +215,16 @@ func group(name, comment string, list []rule) string {
 // recorded is the text of rules.yaml.
 func recorded() string {
 	text := head + group("warmgate-recorded", `
-What alerts go by. warmgate:ttft_target_seconds is yours to set: how long one stream in a hundred may wait for its first
-token before WarmgateFirstTokenSlow says so.`, own)
+What alerts go by. warmgate:ttft_target_seconds is yours to set: how long one stream in a hundred may wait for its
+first token before WarmgateFirstTokenSlow says so.`, own)
 	var list []rule
 	for _, g := range conventions {
 		list = append(list, g.rules()...)
 	}
 	return text + group("warmgate-genai", `
-The names and units of OpenTelemetry's conventions for generative AI. Each bucket has a rule of its own, since it is in
-seconds here. Buckets are those that all gateways have, but of tokens, where each gateway has some: those of the shipped
-bootstraps of Envoy, or those of Higress and Istio.`, list)
+The names and units of OpenTelemetry's conventions for generative AI. Each bucket has a rule of its own, since it is
+in seconds here. Buckets are those that all gateways have, but of tokens, where each gateway has some: those of the
+shipped bootstraps of Envoy, or those of Higress and Istio.`, list)
 }
 
 // groups are those of a file of rules.

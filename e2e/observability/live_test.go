@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -40,7 +41,9 @@ type stage struct {
 }
 
 func newStage(t *testing.T) *stage {
-	s := &stage{t: t, redis: redisserver.StartT(t, redisserver.Options{Config: []string{"requirepass \"" + password + "\""}})}
+	s := &stage{t: t, redis: redisserver.StartT(t, redisserver.Options{
+		Config: []string{"requirepass \"" + password + "\""},
+	})}
 	o := harness.Options{Workers: 1, Redis: s.redis.Addr()}
 	for i := range engines {
 		c := vllmsim.Config{Index: i, Adapters: []string{"adapter"}}
@@ -266,18 +269,15 @@ func TestFaults(t *testing.T) {
 	if long {
 		window, lasts = "30s", 2*time.Minute
 	}
+	queries := panels(t)
 	s := newStage(t)
 	p := startPrometheus(t, s.gateway, window)
 	s.goOn()
-	asks := func(model string, headers ...string) func(ctx context.Context) {
-		return func(ctx context.Context) {
-			s.ask(ctx, model, rand.IntN(4) > 0, append(headers, fmt.Sprintf("x-tenant: %d", rand.IntN(1000)))...)
-		}
-	}
-	stopMost := s.send(40*time.Millisecond, asks("sim"))
-	s.send(200*time.Millisecond, asks("adapter"))
+	stopMost := s.send(40*time.Millisecond, s.asking("sim"))
+	s.send(200*time.Millisecond, s.asking("adapter"))
 	p.calm(lasts)
 	p.healthy()
+	drawn := p.drawn(queries)
 
 	// What is cached is known from Redis, so that goes last.
 	s.goOn()
@@ -287,7 +287,7 @@ func TestFaults(t *testing.T) {
 	s.goOn()
 	s.set(0, faultproxy.Refuse())
 	s.tune(1, vllmsim.ModeSlow)
-	stopHalf := s.send(200*time.Millisecond, asks("half"))
+	stopHalf := s.send(200*time.Millisecond, s.asking("half"))
 	first := []planted{
 		{"dead engine", "WarmgateServerUnhealthy", map[string]string{"cluster": "llm"}},
 		{"slow engine", "WarmgateServerSlowToWrite", map[string]string{"endpoint": s.proxies[1].Addr()}},
@@ -301,10 +301,37 @@ func TestFaults(t *testing.T) {
 		{"scrapes answered 404", "WarmgateScrapesFail", map[string]string{"result": "status"}},
 	}
 	p.await(then)
+	maps.Copy(drawn, p.drawn(queries))
 
 	// What mends these faults makes way for the next.
 	stopHalf()
 	stopMost()
+	stop := s.crowd(s.asking("sim"))
+	second := []planted{
+		{"tenant flood", "WarmgateTenantFlood", nil},
+		{"mis-sized queue", "WarmgateQueueMissized", map[string]string{"cluster": "llm"}},
+	}
+	p.await(second)
+	p.recordedT()
+	p.scaled()
+	maps.Copy(drawn, p.drawn(queries))
+	p.empty(queries, drawn)
+	p.over(append(first, then...))
+
+	stop()
+	s.push(s.withBudgets(1000))
+	p.over(second)
+}
+
+// asking returns what sends a request for a model, of one of very many tenants.
+func (s *stage) asking(model string) func(ctx context.Context) {
+	return func(ctx context.Context) {
+		s.ask(ctx, model, rand.IntN(4) > 0, fmt.Sprintf("x-tenant: %d", rand.IntN(1000)))
+	}
+}
+
+// crowd mends servers, and has one tenant use up its budget, and more come at once than fit into the queue.
+func (s *stage) crowd(ask func(context.Context)) (stop func()) {
 	s.set(0, faultproxy.Pass())
 	s.tune(1, vllmsim.ModeOK)
 	s.push(s.withBudgets(1))
@@ -315,22 +342,10 @@ func TestFaults(t *testing.T) {
 			all.Add(1)
 			go func() {
 				defer all.Done()
-				asks("sim")(ctx)
+				ask(ctx)
 			}()
 		}
 		all.Wait()
 	})
-	second := []planted{
-		{"tenant flood", "WarmgateTenantFlood", nil},
-		{"mis-sized queue", "WarmgateQueueMissized", map[string]string{"cluster": "llm"}},
-	}
-	p.await(second)
-	p.recordedT()
-	p.over(append(first, then...))
-
-	stopFlood()
-	stopBursts()
-	s.push(s.withBudgets(1000))
-	p.over(second)
-	p.calm(0)
+	return func() { stopFlood(); stopBursts() }
 }

@@ -39,10 +39,8 @@ func hastened(text, window string) string {
 	return waits.ReplaceAllString(text, "$1 1s")
 }
 
-// startPrometheus runs it until the test ends. The gateway's page, which is at a Unix socket, is led to it.
-func startPrometheus(t *testing.T, g *harness.Gateway, window string) *prometheus {
-	t.Helper()
-	program := programT(t, "prometheus")
+// serve leads to a gateway's page of statistics until the test ends: it is at a Unix socket.
+func serve(t *testing.T, g *harness.Gateway) *httptest.Server {
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := g.Prometheus(r.Context())
 		if err != nil {
@@ -53,6 +51,14 @@ func startPrometheus(t *testing.T, g *harness.Gateway, window string) *prometheu
 		_, _ = io.WriteString(w, text)
 	}))
 	t.Cleanup(page.Close)
+	return page
+}
+
+// startPrometheus runs it until the test ends.
+func startPrometheus(t *testing.T, g *harness.Gateway, window string) *prometheus {
+	t.Helper()
+	program := programT(t, "prometheus")
+	page := serve(t, g)
 	dir := t.TempDir()
 	for _, name := range []string{"rules.yaml", "alerts.yaml"} {
 		text := hastened(string(harness.ReadT(t, folder+name)), window)

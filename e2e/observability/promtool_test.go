@@ -51,10 +51,11 @@ func TestEveryAlert(t *testing.T) {
 	heading := regexp.MustCompile(`(?m)^#+ (.+)$`)
 	anchors := map[string][]string{}
 	for _, a := range alerts(t) {
-		if a.For == "" || a.Annotations["summary"] == "" || a.Annotations["description"] == "" || len(a.Annotations) != 3 {
+		if n := a.Annotations; a.For == "" || n["summary"] == "" || n["description"] == "" || len(n) != 3 {
 			t.Errorf("%s: for, summary, description or runbook_url is missing: %+v", a.Alert, a)
 		}
-		if s := a.Labels["severity"]; len(a.Labels) != 1 || !slices.Contains([]string{"critical", "warning", "info"}, s) {
+		severities := []string{"critical", "warning", "info"}
+		if s := a.Labels["severity"]; len(a.Labels) != 1 || !slices.Contains(severities, s) {
 			t.Errorf("%s: labels are %v", a.Alert, a.Labels)
 		}
 		page, anchor, _ := strings.Cut(strings.TrimPrefix(a.Annotations["runbook_url"], docs), "#")

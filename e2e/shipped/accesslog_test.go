@@ -67,8 +67,10 @@ func TestFieldsInHigress(t *testing.T) {
 	s.Send(http.MethodPost, "/v1/chat/completions", `{"model":"a\"\\\u0001ü","messages":[{"role":"user","content":"x"}]}`)
 	s.Respond(http.StatusOK, `{"usage":{"prompt_tokens":9,"completion_tokens":2}}`)
 	for filterState, want := range map[*map[string]string]map[string]any{
-		&s.FilterState: {"model": "a\"\\\u0001ü", "prompt_tokens": 9.0, "output_tokens": 2.0, "reason": "chosen", "match": 0.0},
-		{}:             nil,
+		&s.FilterState: {
+			"model": "a\"\\\u0001ü", "prompt_tokens": 9.0, "output_tokens": 2.0, "reason": "chosen", "match": 0.0,
+		},
+		{}: nil,
 	} {
 		operator := regexp.MustCompile(`%FILTER_STATE\(wasm\.(\w+):PLAIN\)%|%[^%]*%`)
 		line := operator.ReplaceAllStringFunc(format, func(op string) string {

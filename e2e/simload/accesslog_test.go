@@ -106,7 +106,8 @@ func areTyped(t *testing.T, log string) {
 				t.Fatalf("%s is no number: %s", name, line)
 			}
 		}
-		for _, name := range []string{"endpoint", "reason", "policy", "outcome", "model", "runner_up", "rule", "prompt"} {
+		texts := []string{"endpoint", "reason", "policy", "outcome", "model", "runner_up", "rule", "prompt"}
+		for _, name := range texts {
 			if text, _ := r.Fields.Value[name].(string); text == "" {
 				t.Fatalf("%s is no text: %s", name, line)
 			}

@@ -136,8 +136,8 @@ func prefills(t *testing.T, policy string, load *Recording, see func(p gains.Pre
 	return busy / r.Took / float64(len(fleet)*16)
 }
 
-// TestSpeedOfEngines holds that the time of a token of a prompt is learned from streams alone, to a tenth, at loads from
-// 0.1 to 0.8 of the slots.
+// TestSpeedOfEngines holds that the time of a token of a prompt is learned from streams alone, to a tenth, at loads
+// from 0.1 to 0.8 of the slots.
 func TestSpeedOfEngines(t *testing.T) {
 	const want = 50. // µs
 	for _, policy := range []string{"prefix_cache", "global_least_request", "least_request"} {
@@ -151,8 +151,8 @@ func TestSpeedOfEngines(t *testing.T) {
 			speed.Learn(0)
 			got, off, known := speed.PerToken()
 			got *= 1e6
-			t.Logf("%s, %.0f requests/s, %.2f of the slots: %.1f µs per token, said to be off by %.1f %%", policy, rate, busy,
-				got, 100*off)
+			t.Logf("%s, %.0f requests/s, %.2f of the slots: %.1f µs per token, said to be off by %.1f %%",
+				policy, rate, busy, got, 100*off)
 			if !known || math.Abs(got/want-1) > 0.1 || off > 0.1 {
 				t.Errorf("%.1f µs per token, known: %t, off %.2f", got, known, off)
 			}
@@ -219,7 +219,8 @@ func beside(t *testing.T, policy string, load *Recording, fleet []Engine) gains.
 	worlds.Advance(time.Duration(r.Took*float64(time.Second)) + time.Minute)
 	got := worlds.Take()
 	if want := float64(engines.Milliseconds()); math.Abs(float64(got.Vacant[gains.Real])-want) > 0.01*want+1 {
-		t.Errorf("%s: %d ms of free slots beside waiting requests, engines had %.0f", policy, got.Vacant[gains.Real], want)
+		t.Errorf("%s: %d ms of free slots beside waiting requests, engines had %.0f",
+			policy, got.Vacant[gains.Real], want)
 	}
 	return got
 }
@@ -235,8 +236,8 @@ func TestShadowIsLeastRequest(t *testing.T) {
 			fleet := Alike(6, Engine{Config: enginesim.Config{NumBlocks: 8192, MaxNumSeqs: slots}})
 			work := 0.005 + 700*0.00005 + 120*(0.0095/float64(slots)+0.0005) // seconds of an engine
 			chats := chats{
-				rate: load * float64(len(fleet)) / work, requests: 4000, open: 120, system: 600, question: 500, answer: 120,
-				turns: 4,
+				rate: load * float64(len(fleet)) / work, requests: 4000, open: 120, system: 600, question: 500,
+				answer: 120, turns: 4,
 			}
 			for _, policy := range []string{"least_request", "global_least_request", "prefix_cache"} {
 				got := beside(t, policy, chats.recording(1), fleet)
@@ -252,8 +253,8 @@ func TestShadowIsLeastRequest(t *testing.T) {
 			}
 		}
 		for policy, s := range sums {
-			t.Logf("%d slots: least_request really %.1f s idle, %.1f s of free slots; shadow of %s %.1f s, %.1f s (%+.0f %%)",
-				slots, idle/1e3, vacant/1e3, policy, s[0]/1e3, s[1]/1e3, 100*(s[1]/vacant-1))
+			t.Logf("%d slots: least_request really %.1f s idle, %.1f s of free slots; shadow of %s %.1f s, %.1f s"+
+				" (%+.0f %%)", slots, idle/1e3, vacant/1e3, policy, s[0]/1e3, s[1]/1e3, 100*(s[1]/vacant-1))
 			least := 0.75
 			if policy == "prefix_cache" {
 				least = 0
