@@ -83,6 +83,9 @@ func TestForwards(t *testing.T) {
 	if away.cluster != "to-eu" || away.header(regions.HeaderHop) == "" {
 		t.Fatalf("with all endpoints full a request is sent to %q: held %v", away.cluster, away.Held())
 	}
+	if at := away.core.first.Response.SentAt; at != us.now {
+		t.Errorf("it was sent at %s, by what is measured at %s", us.now, at)
+	}
 	forwarded := chat
 	forwarded.Headers = [][2]string{{regions.HeaderHop, away.header(regions.HeaderHop)}}
 	there := eu.client(0, forwarded)

@@ -62,8 +62,9 @@ func TestPricedModelsHaveLabels(t *testing.T) {
 	}
 }
 
-// What requests cost is in the statistics, by model and tenant: by usage, by what has gone by when a client leaves, and
-// not at all for what was refused. Tokens of a model without a price are counted apart.
+// What requests cost is in the statistics, by model and tenant: by usage, by what has gone by when a client leaves, of
+// its prompt alone if that was before the answer, and not at all for what was refused. Tokens of a model without a price
+// are counted apart.
 func TestCostsAreCounted(t *testing.T) {
 	const config = `{"lb_policy":"global_least_request","lb_config":{"max_inflight":2,"prices":{"currency":"EUR",` +
 		`"tenant_header":"x-tenant","models":{"a*":{"input":1,"cached":0.1,"output":4,"reasoning":8}}}}}`
@@ -85,9 +86,15 @@ func TestCostsAreCounted(t *testing.T) {
 		t.Fatalf("%+v", refused.Result())
 	}
 	first.leave()
-	if got := cost("a1", "red") - before; got != 0 {
+	if got := cost("a1", "red") - before; got != 1000*100 { // as long a prompt as that of the one before
 		t.Errorf("a refused request, and one whose client left before its answer, cost %d", got)
 	}
+	for name, n := range d.metrics.values {
+		if strings.HasPrefix(name, stats.Unpriced) && n > 0 {
+			t.Errorf("%s: %d tokens of a model that has a price", name, n)
+		}
+	}
+	before = cost("a1", "red")
 	second.streams(50, "")
 	second.leave()
 	if got := cost("a1", "red") - before; got < 1000*4*45 || got > 1000*(8*55+100) {

@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"cmp"
+
 	"github.com/warmgate/warmgate/plugin/measured"
 )
 
@@ -14,7 +16,7 @@ func (s *Serving) Bill(m *measured.Request) {
 	if name := c.Prices.Header; name != "" {
 		m.Tenant = s.Of.Traits.Value(name)
 	}
-	rates := c.Prices.Table.Lookup(m.Model)
+	rates := c.Prices.Table.Lookup(cmp.Or(m.Model, m.Asked))
 	if m.Unpriced = rates == nil; m.Unpriced {
 		return
 	}

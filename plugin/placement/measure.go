@@ -71,7 +71,9 @@ func (s *Serving) fillTimes(m *measured.Request) {
 	if !r.Counts && (!r.Complete || latest == r.FirstAt) {
 		latest = now
 	}
-	m.Prefill = max(1, r.FirstAt-cmp.Or(r.SentAt, began))
+	if m.Retries == 0 { // else an attempt that has failed is in it, which says nothing of who has answered
+		m.Prefill = max(1, r.FirstAt-cmp.Or(r.SentAt, began))
+	}
 	m.Decode = max(0, latest-r.FirstAt)
 	if n := m.Tokens.Completion(); n > 1 {
 		m.PerToken = m.Decode / time.Duration(n-1)
@@ -97,9 +99,11 @@ func (s *Serving) retries(o measured.Outcome) int {
 	if s.counted && !moved && o == measured.OK && len(l.Reservation.Plan.Candidates) > 1 {
 		return 0
 	}
-	n := max(0, pl.Gateway.Attempts()-1)
-	if n == 0 && moved && !pl.Config.Shadow {
-		n = 1 // of a gateway that does not say
+	if n := pl.Gateway.Attempts(); n > 0 {
+		return n - 1 // 0 also where the endpoint has changed before the first one
 	}
-	return n
+	if moved && !pl.Config.Shadow {
+		return 1 // of a gateway that does not say
+	}
+	return 0
 }

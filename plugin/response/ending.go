@@ -22,6 +22,8 @@ func (r *State) Ending(refused bool, details func() string) measured.Outcome {
 	switch {
 	case refused:
 		return measured.Refused
+	case r.Status == 101: // a side closes it, as all such end
+		return measured.OK
 	case r.Complete && good:
 		return endingByContent(r.Outcome)
 	}
@@ -29,8 +31,6 @@ func (r *State) Ending(refused bool, details func() string) measured.Outcome {
 	switch ofServer := by == "via_upstream"; {
 	case !r.Complete && !ofServer, r.Status == 0:
 		return endingOfPart(r.Outcome, by)
-	case !r.Complete && r.Status == 101: // one side closes it, as all such end
-		return measured.OK
 	case !r.Complete:
 		return measured.ClientLeft
 	case ofServer || by == "" && r.Reached:

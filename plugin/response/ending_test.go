@@ -20,7 +20,13 @@ var endings = []struct {
 	{204, true, true, answer.Complete, "via_upstream", measured.OK},
 	{302, true, true, answer.Complete, "via_upstream", measured.OK},
 	{200, true, false, answer.Complete, "direct_response", measured.OK}, // by the gateway
-	{101, false, true, answer.Complete, "via_upstream", measured.OK},    // a WebSocket
+
+	// a WebSocket, which either side closes
+	{101, false, true, answer.Complete, "via_upstream", measured.OK},
+	{101, false, true, answer.Complete, "", measured.OK},
+	{101, false, true, answer.Complete, "downstream_remote_disconnect", measured.OK},
+	{101, false, true, answer.Complete, "upstream_reset_after_response_started{remote_reset}", measured.OK},
+	{101, true, true, answer.Unfinished, "via_upstream", measured.OK},
 
 	// the content of a good answer
 	{200, true, true, answer.Refused, "via_upstream", measured.ClientError},

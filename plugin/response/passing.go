@@ -19,7 +19,7 @@ func (r *Reading) events() int64 {
 // firstOutput is called when the answer has begun: with output, or because none will come.
 func (r *Reading) firstOutput() {
 	a := r.Answer
-	if !r.Streamed || a != nil && !a.HasOutput() && a.Data() == 0 && !a.IsOther() {
+	if !r.Streamed || a != nil && !a.HasOutput() && a.Data() == 0 && !a.IsOther() && r.events() == 0 {
 		return
 	}
 	r.FirstAt = r.Env.GW.Now()

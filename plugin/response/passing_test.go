@@ -58,17 +58,20 @@ func TestTokensAllocateNothing(t *testing.T) {
 	}
 }
 
-// Of a part that is longer than what is read of it, the rest is counted by its bytes.
-func TestLongParts(t *testing.T) {
+// A stream that has begun by something else than output shows its first output later.
+func TestFirstOutputBehindTheBegin(t *testing.T) {
 	r, g := newPassing()
-	for len(g.part) < 4*countWithin {
-		g.part = append(g.part, word...)
+	const finished = `data: {"choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	var at time.Duration
+	for i, part := range []string{finished, word, word} {
+		if g.now += time.Second; i == 1 {
+			at = g.now
+		}
+		g.part = []byte(part)
+		r.GoOn(len(g.part), false)
 	}
-	r.GoOn(len(g.part), false)
-	events := r.Answer.Tally().Events
-	all := events + events*int64(r.Skipped)/int64(r.Bytes+len(g.part)-r.Skipped)
-	if want := int64(len(g.part) / len(word)); all < want-2 || all > want+2 {
-		t.Errorf("%d events were counted, with the rest %d, want %d", events, all, want)
+	if !r.Begun || r.FirstAt != at || r.Outputs != 2 || r.LatestAt != g.now {
+		t.Errorf("begun %v, first output at %s, want %s; %d parts with output", r.Begun, r.FirstAt, at, r.Outputs)
 	}
 }
 

@@ -65,8 +65,10 @@ func (e *endpoints) measure(cluster string, m *measured.Request) bool {
 	if !hasOutput(m) {
 		return true
 	}
-	of.streams.n++
-	of.prefill.n += int64(max(m.Prefill, 0))
+	if m.Prefill > 0 { // else it was tried before, elsewhere for all that is known
+		of.streams.n++
+		of.prefill.n += int64(m.Prefill)
+	}
 	if m.Decode > 0 { // else all has come at once
 		of.decode.n += int64(m.Decode)
 		of.tokens.n += max(m.Tokens.Completion()-1, 0)

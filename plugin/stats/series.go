@@ -54,7 +54,9 @@ func (s *series) measure(m Metrics, q *measured.Request) {
 		return
 	}
 	s.ttft.record(m, millis(q.TTFT), func() string { return s.of(TTFT) })
-	s.prefill.record(m, millis(q.Prefill), func() string { return s.of(Prefill) })
+	if q.Prefill > 0 {
+		s.prefill.record(m, millis(q.Prefill), func() string { return s.of(Prefill) })
+	}
 	s.decode.record(m, millis(q.Decode), func() string { return s.of(Decode) })
 	if q.PerToken > 0 {
 		us := int64((q.PerToken + time.Microsecond/2) / time.Microsecond)
