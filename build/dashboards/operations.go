@@ -147,13 +147,14 @@ const queue, refusing = "a queue is configured", "a request was refused"
 var waitingRow = row{"Queue", []panel{
 	{
 		title: "Waiting", kind: stacked, unit: "short", needs: queue,
-		ask: "How many requests wait? With Redis every gateway says the same; without, it is the longest " +
-			"queue of them.",
+		ask: "How many requests wait? With Redis every gateway says the same; without, each has a queue of its " +
+			"own, and it is the sum.",
 		normal: "0, and in bursts as many as are served within max_wait.",
 		act:    "Always some: servers are too few, or their caps too low.",
 		page:   "docs/troubleshooting.md#the-queue-has-the-wrong-size",
 		queries: []query{
-			{"max by (cluster, class) (warmgate_queue_length{" + inCluster + "})", "{{cluster}} {{class}}"},
+			{"(max by (cluster, class) (warmgate_queue_length{" + inCluster + "}) and on () warmgate_redis_up == 1) or " +
+				"sum by (cluster, class) (warmgate_queue_length{" + inCluster + "})", "{{cluster}} {{class}}"},
 		},
 	},
 	{

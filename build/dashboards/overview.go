@@ -27,7 +27,7 @@ var nowRow = row{"Now", []panel{
 		normal: "Above 99 %.",
 		act:    "Look at the outcomes below, and at what is red in the dashboard of operations.",
 		page:   "docs/troubleshooting.md#a-server-fails",
-		queries: []query{{share(
+		queries: []query{{shareOrNone(
 			perSecond("warmgate_requests_total", ofModel+`, outcome="ok"`, ""),
 			perSecond("warmgate_requests_total", ofModel+`, outcome!~"client_.*"`, "")), "share"}},
 	},
@@ -46,7 +46,7 @@ var nowRow = row{"Now", []panel{
 		normal: "Depends on the traffic: chats and agents above 50 %, unrelated prompts near 0.",
 		act:    "Low for conversations: choose prefix_cache, and look at its dashboard.",
 		page:   "docs/troubleshooting.md#few-prompts-are-found-in-caches",
-		queries: []query{{share(
+		queries: []query{{shareOrNone(
 			perSecond("warmgate_tokens_total", ofModel+`, kind="cached"`, ""),
 			perSecond("warmgate_tokens_total", ofModel+`, kind=~"input|cached"`, "")), "share"}},
 	},

@@ -199,8 +199,10 @@ var wrongModel = share(
 var (
 	refused = rises("warmgate_queue_refusals_total", inCluster, "cluster") + " and on (cluster) (min by (cluster) (" +
 		sum(server, selector("warmgate_inflight_requests", inCluster)) + ") == 0)"
-	spent = recent("warmgate_cost_nano_total", "", "tenant", "5m")
-	most  = spent + " / on () group_left () (" + recent("warmgate_cost_nano_total", "", "", "5m") + " > 0) > 0.5"
+	spent = recent("warmgate_cost_nano_total", `tenant!=""`, "tenant, currency", "5m")
+	most  = spent + " / on (currency) group_left () (" +
+		recent("warmgate_cost_nano_total", `tenant!=""`, "currency", "5m") + " > 0) > 0.8 and on () count(" +
+		recent("warmgate_cost_nano_total", `tenant!=""`, "tenant", "5m") + " > 0) > 1"
 )
 
 var wrongRequests = []panel{
@@ -242,7 +244,7 @@ var wrongRequests = []panel{
 		page: "docs/troubleshooting.md#one-tenant-takes-most",
 		queries: []query{
 			{rises("warmgate_budget_refusals_total", inCluster, "cluster, reason"), "{{cluster}}: {{reason}}"},
-			{most + " and on () count(" + spent + " > 0) > 2", "{{tenant}}: more than half of the cost"},
+			{most, "{{tenant}}: more than four fifths of the cost in {{currency}}"},
 			{
 				"max by (endpoint) (warmgate_budget_closed_ms{" + inCluster + "}) > 0",
 				"{{endpoint}}: closed by its answers",

@@ -90,6 +90,10 @@ func TestObservabilityValues(t *testing.T) {
 			t.Errorf("the query is %s", query)
 		}
 	}
+	// With Redis all gateways show one queue.
+	shared := find(t, watched(t, "gateway: istio\nredis: {enabled: true}\n"+values), "ScaledObject", "engines")
+	want(t, shared, `sum(max by (class) (avg_over_time(warmgate_queue_length{`+
+		`cluster="outbound|8000||engines.models"}[1m])))`, "spec", "triggers", 0, "metadata", "query")
 	proxies := find(t, watched(t, "gateway: envoy-gateway\nenvoyGateway: {namespace: edge, name: llm}\n"+
 		"observability: {podMonitor: {enabled: true}}"), "PodMonitor", "warmgate-envoy-gateway")
 	want(t, proxies, map[string]any{

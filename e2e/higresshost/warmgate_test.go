@@ -317,8 +317,8 @@ func TestDecisionIsVisible(t *testing.T) {
 		h.Get("x-warmgate-load") != "1" {
 		t.Errorf("debug headers: %v", h)
 	}
-	want := "host=" + s.Upstream() + " reason=chosen load=1 policy=global_least_request"
-	if s.FilterState["warmgate"] != want {
+	want := "host=" + s.Upstream() + " reason=chosen load=1 policy=global_least_request outcome=ok model=m "
+	if !strings.HasPrefix(s.FilterState["warmgate"], want) {
 		t.Errorf("access log %q, want %q", s.FilterState, want)
 	}
 	if s.RouteCleared() {

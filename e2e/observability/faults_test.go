@@ -135,6 +135,14 @@ var faults = []fault{
 		wrong: series{`warmgate_prefix_losses_total{cluster="llm",` + gateway + `}`: "_x69 2x50"},
 	},
 	{
+		alert: "WarmgateCacheExpectedInVain", labels: gateway, // nothing is cached: there is no such series
+		wrong: series{
+			`warmgate_expected_cached_tokens_total{` + gateway + `}`: "0+1000x19 20000+150000x60 9021000+1000x40",
+			`warmgate_tokens_total{cluster="llm",policy="prefix_cache",model="m",kind="cached",usage="reported",` +
+				gateway + `}`: "",
+		},
+	},
+	{
 		alert: "WarmgateCacheExpectedInVain", labels: gateway,
 		wrong: series{`warmgate_expected_cached_tokens_total{` + gateway + `}`: "0+60000x19 1200000+150000x60 10350000+60000x40"},
 	},

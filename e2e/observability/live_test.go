@@ -80,7 +80,7 @@ func (s *stage) withBudgets(length int) string {
 	}
 	return fmt.Sprintf(`{"lb_policy": "token_budget", "lb_config": {"targets": {%s},
 		"tenants": {"tenant_header": "x-tenant", "max_tokens_per_minute": 6000},
-		"prices": {"currency": "EUR", "models": {"sim": {"input": 1, "cached": 0.1, "output": 4}}},
+		"prices": {"currency": "EUR", "tenant_header": "x-tenant", "models": {"sim": {"input": 1, "cached": 0.1, "output": 4}}},
 		"queue": {"max_wait": "2s", "max_length": %d}, "envoy": {"admin_cluster": "warmgate-admin"}}}`,
 		strings.Join(targets, ", "), length)
 }

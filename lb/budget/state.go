@@ -112,8 +112,8 @@ func (s *State) Left() Left {
 
 // Bounds of corrections, so that a wrong report does not close a target for long.
 const (
-	// maxDelta is by how many tokens a request may differ from its estimate: more than any model takes at once.
-	maxDelta = 1 << 21
+	// MaxDelta is by how many tokens a request may differ from its estimate: more than any model takes at once.
+	MaxDelta = 1 << 21
 	// maxDeficit is by how many tokens a correction takes a deficit away from zero at most.
 	maxDeficit = 1 << 22
 	// maxClosed is for how many ms a target is closed at most by its own word.
@@ -123,7 +123,7 @@ const (
 // Settle corrects the state at now by what a request has used beyond its estimate; less than that is a negative delta.
 func (s *State) Settle(now, delta float64) {
 	s.Advance(now)
-	delta = min(max(delta, -maxDelta), maxDelta)
+	delta = min(max(delta, -MaxDelta), MaxDelta)
 	if delta < 0 || s.TokenRate > 0 {
 		s.MissingTokens = max(0, s.MissingTokens+delta)
 	}

@@ -186,7 +186,6 @@ func (pt *part) checkNested() {
 	in.EnvoyCfg.PollInterval = pt.EnvoyCfg.PollInterval
 	in.Store, in.ReserveTimeout, in.Redis = pt.Store, pt.ReserveTimeout, pt.Redis
 	in.DebugHeaders, in.Shadow, in.DetailLog, in.Prices = pt.DebugHeaders, pt.Shadow, pt.DetailLog, pt.Prices
-	in.Prices.Header = pt.TenantHeader()
 	in.Telemetry = pt.Telemetry
 	in.check()
 	pt.Clusters.Endpoint = &in.Config

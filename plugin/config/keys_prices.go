@@ -52,13 +52,15 @@ var priceKeys = []key{
 			Name: keyPricedTenant, Type: setting.Text, Max: maxHeader,
 			Title: setting.Doc("Tenant header", "租户请求头"),
 			Meaning: setting.Doc(
-				"Header that names the tenant whose costs they are. Default: that of `tenants`, or else of `queue`, "+
-					"or else of `prefix`. A trusted filter must set it",
-				"指明费用归属租户的请求头。默认：依次取 `tenants`、`queue`、`prefix` 中的租户请求头。须由可信的过滤器设置",
+				"With `models`: header that names the tenant whose costs they are. Its values are shown in statistics "+
+					"and in the access log, so no header with credentials is taken: `authorization`, `cookie`, "+
+					"`proxy-authorization`, `x-api-key`. A trusted filter must set it. Default: costs have no tenant",
+				"需要 `models`：指明费用归属租户的请求头。其值会出现在统计和访问日志中，因此不接受携带凭据的请求头："+
+					"`authorization`、`cookie`、`proxy-authorization`、`x-api-key`。须由可信的过滤器设置。默认：费用不分租户",
 			),
 			Field: func(s any) any { return &s.(*Config).Prices.Header },
 		},
-		set: headerName(func(c *Config) *string { return &c.Prices.Header }),
+		set: setPricedTenant,
 	},
 }
 

@@ -8,19 +8,16 @@ import (
 	"github.com/warmgate/warmgate/lb/price"
 )
 
-// TenantHeader returns the header that names the tenant of a request in statistics and in the access log, "" if none
-// does: that of prices, or else that of budgets, of the queue, or of prompts.
-func (c *Config) TenantHeader() string {
-	if c.Prices.Enabled() && c.Prices.Header != "" {
-		return c.Prices.Header
+// setPricedTenant reads the name of the header that names tenants. Its values become labels and go into the access log:
+// so no header will do that has what a client proves itself with.
+func setPricedTenant(p *parser, c *Config, at string, v value) {
+	switch v.text {
+	case "authorization", "cookie", "proxy-authorization", "x-api-key":
+		p.badValue(at, v, ", want a header with the name of a tenant: this one has credentials, which would be shown "+
+			"in statistics and logs")
+		return
 	}
-	if b := c.Budget(); b != nil && b.Tenants.Header != "" {
-		return b.Tenants.Header
-	}
-	if c.Queue.Enabled() && c.Queue.TenantHeader != "" {
-		return c.Queue.TenantHeader
-	}
-	return c.Prefix.TenantHeader
+	headerName(func(c *Config) *string { return &c.Prices.Header })(p, c, at, v)
 }
 
 // TenantRates returns at which rates, of how many tokens, the tokens of a request for the model are charged to its

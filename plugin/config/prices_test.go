@@ -102,26 +102,28 @@ func TestWarningsOfPrices(t *testing.T) {
 	}
 }
 
-// Which header names the tenant: one of its own, or that of budgets, of the queue, of prompts, in this order.
-func TestTenantHeader(t *testing.T) {
+// Only the header of prices names tenants in statistics: those of budgets, queues and prompts are hashed, and may be
+// keys. It is none that has credentials.
+func TestPricedTenant(t *testing.T) {
 	const (
-		prices  = `"currency":"USD","models":{"a":{"input":1,"output":1}}`
-		queue   = `"max_inflight":1,"queue":{"max_wait":"1s","tenant_header":"x-queue"}`
-		prefix  = `"prefix":{"tenant_header":"x-prefix"}`
-		targets = `"targets":{"10.0.0.1:80":{"weight":1}},"tenants":{"tenant_header":"x-budget","max_tokens_per_minute":9}`
+		prices = `"currency":"USD","models":{"a":{"input":1,"output":1}}`
+		others = `"targets":{"10.0.0.1:80":{"weight":1}},"tenants":{"tenant_header":"x-budget","max_tokens_per_minute":9},` +
+			`"max_inflight":1,"queue":{"max_wait":"1s","tenant_header":"x-queue"}`
 	)
 	for _, c := range []struct{ text, want string }{
-		{priced("global_least_request", prices, ""), ""},
-		{priced("global_least_request", prices, queue), "x-queue"},
-		{priced("global_least_request", prices, `"queue":{"tenant_header":"x-queue"}`), ""}, // nobody waits
-		{priced("prefix_cache", prices, prefix), "x-prefix"},
-		{priced("prefix_cache", prices, queue+","+prefix), "x-queue"},
-		{priced("token_budget", prices, targets+","+queue), "x-budget"},
-		{`{"lb_policy":"global_least_request","lb_config":{"prices":{"tenant_header":"x-own"},` + queue + `}}`, "x-queue"},
-		{priced("token_budget", prices+`,"tenant_header":"x-own"`, targets+","+queue), "x-own"},
+		{priced("token_budget", prices, others), ""},
+		{priced("prefix_cache", prices, `"prefix":{"tenant_header":"x-prefix"}`), ""},
+		{priced("token_budget", prices+`,"tenant_header":"x-own"`, others), "x-own"},
 	} {
-		if c2 := mustParse(t, []byte(c.text), Higress); c2.TenantHeader() != c.want {
-			t.Errorf("%s: %q, want %q", c.text, c2.TenantHeader(), c.want)
+		if got := mustParse(t, []byte(c.text), Higress).Prices.Header; got != c.want {
+			t.Errorf("%s: %q, want %q", c.text, got, c.want)
+		}
+	}
+	for _, name := range []string{"authorization", "cookie", "proxy-authorization", "x-api-key"} {
+		_, err := Parse([]byte(priced("prefix_cache", prices+`,"tenant_header":"`+name+`"`, "")), Higress)
+		want := `lb_config.prices.tenant_header: got "` + name + `", want a header with the name of a tenant`
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
 }

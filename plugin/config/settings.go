@@ -120,7 +120,7 @@ func (o *Order) UnmarshalText(name []byte) error {
 type Prices struct {
 	Currency string // as in ISO 4217, "" without prices
 	Table    price.Table
-	Header   string // that names tenants; "": see [Config.TenantHeader]
+	Header   string // that names tenants in statistics and in the access log, "" if none does
 }
 
 // Enabled reports whether costs are counted.

@@ -63,7 +63,8 @@ func TestPricedModelsHaveLabels(t *testing.T) {
 }
 
 // What requests cost is in the statistics, by model and tenant: by usage, by what has gone by when a client leaves, of
-// its prompt alone if that was before the answer, and not at all for what was refused. Tokens of a model without a price are counted apart.
+// its prompt alone if that was before the answer, and not at all for what was refused. Tokens of a model without a price
+// are counted apart.
 func TestCostsAreCounted(t *testing.T) {
 	const config = `{"lb_policy":"global_least_request","lb_config":{"max_inflight":2,"prices":{"currency":"EUR",` +
 		`"tenant_header":"x-tenant","models":{"a*":{"input":1,"cached":0.1,"output":4,"reasoning":8}}}}}`

@@ -18,11 +18,7 @@ func report(pl *choice) {
 		return
 	}
 	r := s.Record(m)
-	for in := pl; in.outer != nil; in = in.outer {
-		if !in.isAdopted() { // else it has taken over how long the other one has waited
-			in.outer.serving.AddWait(m)
-		}
-	}
+	pl.addWaits(m)
 	pl.name(m)
 	s.Bill(m)
 	if s.Measures {

@@ -4,6 +4,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/forward"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/measured"
 	"github.com/warmgate/warmgate/plugin/request"
 )
 
@@ -146,6 +147,15 @@ func (pl *choice) leaveAdopted() host.Action {
 	pl.end()
 	o.region.ComeHome()
 	return o.act(o.TakeUp(&pl.Placement))
+}
+
+// addWaits adds to m how long the request has waited for the choices that this one is inside of.
+func (pl *choice) addWaits(m *measured.Request) {
+	for in := pl; in.outer != nil; in = in.outer {
+		if !in.isAdopted() { // else it has taken over how long the other one has waited
+			in.outer.serving.AddWait(m)
+		}
+	}
 }
 
 // isAdopted reports whether this is the choice of an adopted server.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/warmgate/warmgate/plugin/measured"
 	"github.com/warmgate/warmgate/plugin/placement"
 	"github.com/warmgate/warmgate/plugin/vm"
 )
@@ -23,6 +24,7 @@ type span struct {
 	of   *placement.Serving
 	by   *decision
 	in   *vm.VM
+	row  interface{ addWaits(m *measured.Request) }
 	told told
 }
 
@@ -52,7 +54,11 @@ func (s *span) tells() bool {
 func (s *span) show() {
 	v := s.in
 	m := &v.Measured
+	if s.told == toldAll {
+		s.of.JudgeAnswer() // its end comes too late for the span
+	}
 	s.of.Record(m)
+	s.row.addWaits(m)
 	s.by.name(m)
 	s.of.Bill(m)
 	v.Fields = m.Fields(v.Fields[:0], s.told == toldAll)

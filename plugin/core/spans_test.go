@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -37,6 +38,15 @@ func TestSpanFields(t *testing.T) {
 	c.answer(500, "via_upstream")
 	if c.field("outcome") != "server_failed" || c.field("error") != "500" {
 		t.Errorf("failed: %v", c.fields)
+	}
+	for _, native := range []error{nil, errors.New("no")} {
+		d.steerErr = native
+		c = d.client(0, streamtest.Request{Frames: []string{"{}"}})
+		c.Head(200, [2]string{"content-type", "application/json"})
+		c.Stream.ResponseBody([]byte(`{"error":{"message":"out of memory","code":500}}`), true)
+		if c.field("outcome") != "server_failed" {
+			t.Errorf("with an error inside: %v", c.fields)
+		}
 	}
 	d.drained()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/views"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -186,6 +187,38 @@ func TestReservesWhatIsExpected(t *testing.T) {
 	}
 }
 
+// However much tokens weigh, what a request was charged can be given back whole, in both stores.
+func TestLargestChargeIsGivenBack(t *testing.T) {
+	const heavy = 100
+	for store, d := range startTenants(t, 1, fmt.Sprintf(`"weights":{"input":%d}`, heavy)) {
+		used := d.usedBy
+		if store == "Redis" {
+			used = d.usedInRedis
+		}
+		for tenant, end := range map[string]func(*fakeStream){
+			"refused":  func(s *fakeStream) { s.Head(404); s.Finish() },
+			"answered": func(s *fakeStream) { s.streams(1, usageOf(1, 0, 1)); s.Finish() },
+		} {
+			s := d.client(0, streamtest.Request{Headers: [][2]string{{"x-tenant", tenant}}, Frames: []string{
+				`{"model":"m","stream":true,"prompt":"` + strings.Repeat("word ", 30_000) + `"}`,
+			}})
+			if got := used(tenant); got != budget.MaxDelta {
+				t.Errorf("%s, %s: %v are reserved", store, tenant, got)
+			}
+			end(s)
+			if got := used(tenant); got > heavy+1 {
+				t.Errorf("%s, %s: %v are not given back", store, tenant, got)
+			}
+		}
+		s := d.ofTenant("much", "m")
+		s.streams(1, usageOf(100_000, 0, 1))
+		s.Finish()
+		if got := used("much"); got < budget.MaxDelta-1 || got > budget.MaxDelta {
+			t.Errorf("%s: %v are charged", store, got)
+		}
+	}
+}
+
 // A client that leaves a stream has its tenant charged for what has gone by, and one whose server was never reached
 // for nothing. Of an answer in one piece nobody has seen what was done.
 func TestTenantsOfClientsThatLeave(t *testing.T) {
@@ -219,6 +252,29 @@ func TestTenantsOfClientsThatLeave(t *testing.T) {
 				s.Data(`{"choices":[{"text":"a`)
 				s.leave()
 			},
+			func(p float64) float64 { return p + 2*output },
+		},
+		"an error": {func(s *fakeStream) { s.Head(500); s.Finish() }, func(p float64) float64 { return p + 2*output }},
+		"an error as a stream": {
+			func(s *fakeStream) {
+				s.Head(500, [2]string{"content-type", "text/event-stream"})
+				s.Data(wordEvent)
+				s.Finish()
+			},
+			func(p float64) float64 { return p + 2*output },
+		},
+		"a bad gateway": {func(s *fakeStream) { s.Head(502); s.Finish() }, func(p float64) float64 { return p + 2*output }},
+		"a slow client": {func(s *fakeStream) { s.Head(408); s.Finish() }, func(p float64) float64 { return p + 2*output }},
+		"a time that is over": {
+			func(s *fakeStream) { s.Head(504); s.Finish() },
+			func(p float64) float64 { return p + 2*output },
+		},
+		"left behind a proxy": {
+			func(s *fakeStream) { s.Head(499); s.Finish() },
+			func(p float64) float64 { return p + 2*output },
+		},
+		"reset before an answer": {
+			func(s *fakeStream) { s.answer(503, "upstream_reset_before_response_started{connection_termination}") },
 			func(p float64) float64 { return p + 2*output },
 		},
 		"refused": {func(s *fakeStream) { s.Head(400); s.Finish() }, func(float64) float64 { return 0 }},

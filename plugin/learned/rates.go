@@ -12,7 +12,7 @@ type RateKey struct {
 }
 
 // rate has the sums of a model.
-type rate struct{ text, body, events ratio }
+type rate struct{ text, body, events, prompts, outputs ratio }
 
 // ratio is tokens for each of something.
 type ratio struct{ tokens, of float64 }
@@ -52,6 +52,8 @@ func (m Rates) Observe(k RateKey, p Passed, prompt, output int64) {
 			r.body.add(prompt, p.Body)
 		}
 		r.events.add(output, p.Events)
+		r.prompts.add(prompt, 1)
+		r.outputs.add(output, 1)
 		if m[k] = r; k.Model == 0 {
 			return
 		}
@@ -69,6 +71,12 @@ func (m Rates) Prompt(k RateKey, p Passed, bytesPerToken float64) int64 {
 // Output estimates the tokens of a stream by its events: one each, if nothing is known.
 func (m Rates) Output(k RateKey, p Passed) int64 {
 	return m.estimate(k, func(r *rate) *ratio { return &r.events }, p.Events, 1)
+}
+
+// Typical returns how many tokens a prompt and an answer have on average, or a guess where nothing is known.
+func (m Rates) Typical(k RateKey, guess int) (prompt, output int64) {
+	return m.estimate(k, func(r *rate) *ratio { return &r.prompts }, 1, float64(guess)),
+		m.estimate(k, func(r *rate) *ratio { return &r.outputs }, 1, float64(guess))
 }
 
 func (m Rates) estimate(k RateKey, which func(*rate) *ratio, n int64, each float64) int64 {

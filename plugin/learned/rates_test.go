@@ -53,6 +53,22 @@ func TestRatesAtFirst(t *testing.T) {
 	}
 }
 
+// What is typical is the mean of answers that said it: of the model, or of all, or else what is guessed.
+func TestTypicalRates(t *testing.T) {
+	r := Rates{}
+	r.Observe(RateKey{"c", 1}, Passed{}, 1000, 100)
+	r.Observe(RateKey{"c", 1}, Passed{}, 1000, 0) // an answer without output is no short one
+	r.Observe(RateKey{"c", 2}, Passed{}, 4000, 100)
+	for _, c := range []struct {
+		of             RateKey
+		prompt, output int64
+	}{{RateKey{"c", 1}, 1000, 100}, {RateKey{"c", 3}, 2010, 100}, {RateKey{"d", 1}, 256, 256}} {
+		if prompt, output := r.Typical(c.of, 256); prompt != c.prompt || output != c.output {
+			t.Errorf("%v: %d and %d tokens, want %d and %d", c.of, prompt, output, c.prompt, c.output)
+		}
+	}
+}
+
 // However many models there are, they take bounded memory, and those that are used are known.
 func TestRatesAreBounded(t *testing.T) {
 	r := Rates{}

@@ -10,11 +10,11 @@ import (
 // a price cost nothing; that is noted, so that who has forgotten a price finds out.
 func (s *Serving) Bill(m *measured.Request) {
 	c := s.Of.Config
-	if name := c.TenantHeader(); name != "" {
-		m.Tenant = s.Of.Traits.Value(name)
-	}
 	if !c.Prices.Enabled() {
 		return
+	}
+	if name := c.Prices.Header; name != "" {
+		m.Tenant = s.Of.Traits.Value(name)
 	}
 	rates := c.Prices.Table.Lookup(cmp.Or(m.Model, m.Asked))
 	if m.Unpriced = rates == nil; m.Unpriced {

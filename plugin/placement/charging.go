@@ -19,8 +19,8 @@ type charging struct{ of *basis }
 // endCharges ends the charges of a request that is over. Without usage the target's estimate stays, unless no model can
 // have worked on the request; the tenant is charged for what has gone by.
 //
-// t is what has gone by, where that is known: of a stream, or by usage. Of an answer in one piece that broke off nobody
-// has seen how much was done: so what was expected remains.
+// t is what has gone by, where that is known: of a stream, or by usage. Of an answer in one piece that broke off, or of
+// an error behind which a model may have worked, nobody has seen how much was done: so what was expected remains.
 func (ch *charging) endCharges(t *measured.Tokens) {
 	of := ch.of
 	b := &of.Lease.Budget
@@ -33,7 +33,7 @@ func (ch *charging) endCharges(t *measured.Tokens) {
 			return
 		}
 	}
-	if of.Response.Streamed || !t.Estimated {
+	if of.Response.Streamed && of.Response.Status/100 == 2 || b.known && !t.Estimated && t.Prompt()+t.Completion() > 0 {
 		of.Lease.settle(&b.tenant.charge, ch.ofTenant(priced(t)))
 	}
 	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.Target.Addr)
@@ -41,13 +41,14 @@ func (ch *charging) endCharges(t *measured.Tokens) {
 	b.Target, b.tenant.charge = charge{}, charge{}
 }
 
-// ofTenant returns for how many the tokens count in the budget of the tenant.
+// ofTenant returns for how many the tokens count in the budget of the tenant. A store corrects no charge by more than
+// budget.MaxDelta: so no request counts for more, and each charge can be given back whole.
 func (ch *charging) ofTenant(t price.Tokens) int64 {
 	r, per := ch.of.Config.TenantRates(ch.of.Prompt.Model)
 	if r == nil {
-		return t.Input + t.Cached + t.Output + t.Reasoning
+		return min(t.Input+t.Cached+t.Output+t.Reasoning, budget.MaxDelta)
 	}
-	return r.Sum(t, per)
+	return min(r.Sum(t, per), budget.MaxDelta)
 }
 
 // priced returns tokens as package price has them.

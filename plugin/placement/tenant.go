@@ -38,7 +38,7 @@ func (ch *charging) tenantPlan() *lb.Plan {
 	of.Traits.Read(of.Gateway)
 	digest, r := tenantDigest(of.Traits.Value(b.Tenants.Header)), &of.Lease.Reservation.Request
 	tokens := ch.ofTenant(of.Prompt.Work.Expected(r.PromptTokens, r.OutputTokens))
-	return b.Tenants.Plan(lb.TenantsScope+of.Scope, digest, min(max(tokens, 1), lb.MaxTokens))
+	return b.Tenants.Plan(lb.TenantsScope+of.Scope, digest, max(tokens, 1))
 }
 
 // tenantDigest returns what stands for a tenant in stores.

@@ -3,6 +3,7 @@ package placement
 import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/measured"
 )
@@ -18,7 +19,7 @@ const envelope = 250
 func (s *Serving) tokens() (t measured.Tokens) {
 	pl := s.Of
 	r := &pl.Response
-	if pl.Idle() || s.Refused > 0 || r.Status >= 400 && r.Status != 504 {
+	if pl.Idle() || s.Refused > 0 || r.Status == 101 || r.Status >= 400 && r.Status != 504 {
 		return t
 	}
 	if unserved, _ := r.Unserved(pl.Gateway); unserved {
@@ -30,18 +31,18 @@ func (s *Serving) tokens() (t measured.Tokens) {
 		u, known = r.Answer.Usage(r.Complete)
 	}
 	p := s.passed()
-	estimated := !known || !r.Complete
+	estimated := !known
 	if u.Prompt == 0 {
 		u.Prompt = int(s.estimatePrompt(p))
 		u.Cached = int(s.expectedCached() * float64(u.Prompt))
+		estimated = estimated || u.Prompt > 0
 	}
-	if estimated || u.Output == 0 && p.Events > 0 {
-		// usage in each event counts at least as many tokens as there were events
-		if estimated = !known || int64(u.Output) < p.Events || p.Events == 0; estimated {
-			u.Output = max(u.Output, int(s.estimateOutput(p)))
-		}
+	// usage in each event counts at least as many tokens as there were events
+	short := int64(u.Output) < p.Events
+	if !known || short && (u.Output == 0 || !r.Complete) || p.Events == 0 && !r.Complete {
+		estimated, u.Output = true, max(u.Output, int(s.estimateOutput(p)))
 	}
-	if tally := s.tally(); u.Reasoning == 0 && tally.Thoughts > 0 {
+	if tally := s.tally(); !known && tally.Thoughts > 0 {
 		u.Reasoning = int(int64(u.Output) * tally.Thoughts / tally.Events)
 	}
 	u.Cached, u.Reasoning = min(u.Cached, u.Prompt), min(u.Reasoning, u.Output)
@@ -65,17 +66,15 @@ func (s *Serving) passed() (p learned.Passed) {
 	pl := s.Of
 	r := &pl.Response
 	if w := &pl.Prompt.Work; !w.Info.Media {
-		p.Text, p.Body = int64(w.Text), int64(max(pl.Body.Received, pl.Traits.Length))
-	}
-	if !r.Streamed {
-		return p
+		p.Text, p.Body = int64(w.Text), int64(pl.Body.Received)
 	}
 	switch tally := s.tally(); {
-	case tally.Events > 0:
+	case tally.Events > 0: // also of a stream that has come in one part
 		p.Events = tally.Events
 		if seen := r.Bytes - r.Skipped; seen > 0 {
 			p.Events += p.Events * int64(r.Skipped) / int64(seen)
 		}
+	case !r.Streamed:
 	case r.Outputs > 1:
 		p.Events = r.Outputs
 	default:
@@ -91,16 +90,29 @@ func (s *Serving) rateKey() learned.RateKey {
 	return learned.RateKey{Cluster: s.Of.Scope, Model: s.Of.Prompt.Work.Model.Model}
 }
 
-// estimatePrompt returns about how many tokens the prompt has.
+// estimatePrompt returns about how many tokens the prompt has. As with [request.Work.Estimate], only bytes that have
+// come count, and those of a body of which nothing was read mean little: they count for at most twice what is typical.
 func (s *Serving) estimatePrompt(p learned.Passed) int64 {
 	pl := s.Of
-	if !pl.Computes() {
+	if !s.computed() || pl.Traits.Opaque || pl.Traits.Encoded {
 		return 0
 	}
 	if p.Text+p.Body == 0 && pl.Config.Unit == lb.Tokens {
 		return pl.Lease.Reservation.Request.PromptTokens
 	}
-	return pl.Shared.Prompts.Rates.Prompt(s.rateKey(), p, pl.Config.BytesPerToken)
+	rates, most := &pl.Shared.Prompts.Rates, int64(pl.Config.MaxRequestTokens)
+	if pl.Prompt.Work.Seen == 0 {
+		typical, _ := rates.Typical(s.rateKey(), pl.Config.OutputTokens)
+		most = min(most, learned.MaxTimesTypical*max(1, typical))
+	}
+	return min(rates.Prompt(s.rateKey(), p, pl.Config.BytesPerToken), most)
+}
+
+// computed reports whether a model has worked on the request, as far as is known: of a call that is not listed, the
+// answer has to show it.
+func (s *Serving) computed() bool {
+	pl := s.Of
+	return pl.What == prompt.Computes || pl.Computes() && pl.Response.Shows() >= learned.ShowsOutput
 }
 
 // expectedCached returns which share of the prompt was expected in a cache where it was served: by its blocks, or
@@ -121,10 +133,13 @@ func (s *Serving) estimateOutput(p learned.Passed) int64 {
 	pl := s.Of
 	r := &pl.Response
 	switch {
-	case r.Streamed:
+	case r.Streamed || p.Events > 0:
 		return pl.Shared.Prompts.Rates.Output(s.rateKey(), p)
 	case r.API == answer.OtherAPI || r.Bytes == 0:
 		return 0
+	case r.Encoded: // its bytes say nothing
+		_, typical := pl.Shared.Prompts.Rates.Typical(s.rateKey(), pl.Config.OutputTokens)
+		return typical
 	}
 	return max(1, int64(float64(r.Bytes-envelope)/pl.Config.BytesPerToken))
 }

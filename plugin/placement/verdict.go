@@ -27,10 +27,21 @@ func (s *Serving) End() {
 	case pl.Phase == PhaseLeased:
 		s.counted = true
 		s.judge(pl.Shared.Clock())
-	case s.Measures && pl.Response.Status >= 200 && pl.Response.Status < 300:
-		pl.Response.Judge()
+	case s.Measures:
+		s.JudgeAnswer()
 	}
 	pl.Enter(PhaseDone)
+}
+
+// JudgeAnswer judges an answer by its content, where that says more than its status.
+func (s *Serving) JudgeAnswer() {
+	pl := s.Of
+	switch status := pl.Response.Status; {
+	case pl.Phase == PhaseLeased:
+		pl.Judge.answers()
+	case status >= 200 && status < 300:
+		pl.Response.Judge()
+	}
 }
 
 // judge releases the lease of a request that is over, and has its end show what it may.
@@ -118,18 +129,24 @@ func (j *judging) judged() lb.Verdict {
 	return verdict
 }
 
+// answers sets the outcome of an answer by its content, and reports whether that means anything.
+func (j *judging) answers() bool {
+	r, facts := &j.of.Response, &j.of.Facts
+	if !r.Reached || r.Status < 200 || r.Status >= 300 || r.Encoded {
+		return false
+	}
+	if r.Judge(); r.Answer != nil && r.Outcome != answer.Complete && facts.StatesFact(r.Answer) {
+		r.Outcome = answer.Refused
+	}
+	return true
+}
+
 // answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
 // success.
 func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 	of := j.of
 	r, cl, v := &of.Response, of.Cluster, of.Shared
-	if !r.Reached || r.Status < 200 || r.Status >= 300 || r.Encoded {
-		return 0, false
-	}
-	if r.Judge(); r.Answer != nil && r.Outcome != answer.Complete && of.Facts.StatesFact(r.Answer) {
-		r.Outcome = answer.Refused
-	}
-	if r.Outcome == answer.Complete {
+	if !j.answers() || r.Outcome == answer.Complete {
 		return 0, false
 	}
 	v.Stats.CountIf(statname.With(stats.Failed,

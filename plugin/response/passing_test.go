@@ -58,20 +58,6 @@ func TestTokensAllocateNothing(t *testing.T) {
 	}
 }
 
-// Of a part that is longer than what is read of it, the rest is counted by its bytes.
-func TestLongParts(t *testing.T) {
-	r, g := newPassing()
-	for len(g.part) < 4*countWithin {
-		g.part = append(g.part, word...)
-	}
-	r.GoOn(len(g.part), false)
-	events := r.Answer.Tally().Events
-	all := events + events*int64(r.Skipped)/int64(r.Bytes+len(g.part)-r.Skipped)
-	if want := int64(len(g.part) / len(word)); all < want-2 || all > want+2 {
-		t.Errorf("%d events were counted, with the rest %d, want %d", events, all, want)
-	}
-}
-
 // A stream that has begun by something else than output shows its first output later.
 func TestFirstOutputBehindTheBegin(t *testing.T) {
 	r, g := newPassing()

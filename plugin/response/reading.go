@@ -78,6 +78,7 @@ type Reading struct {
 	lines   bool          // it comes by lines, by its headers
 	text    bool          // it is a text that is not compressed, and no stream
 	reads   bool          // the parts to come are read
+	judged  bool          // all of it, by its content
 	Unread  bool          // some parts were not read
 }
 
@@ -295,8 +296,12 @@ func (r *Reading) toEnd() bool {
 }
 
 // Judge sets the outcome of an answer whose status is good, by its content. A stream with output is held to have an end
-// where streams of its cluster have one.
+// where streams of its cluster have one. One that is complete is judged once: what is learned of it counts once.
 func (r *Reading) Judge() {
+	if r.judged {
+		return
+	}
+	r.judged = r.Complete
 	switch a := r.Answer; {
 	case a != nil:
 		if r.isInAPI() {

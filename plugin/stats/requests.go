@@ -22,7 +22,8 @@ const (
 	// maxCombinations is how many clusters, policies, models and classes are told apart together. Each combination is
 	// up to 14 counters, and 13 histograms of 27 buckets.
 	maxCombinations = 192
-	// reserved is how many more there may be: with a pinned model, or with all that is not told apart.
+	// reserved is how many more there may be: with a pinned model, with all that is not told apart, and up to half of
+	// it with a model whose classes are not told apart.
 	reserved = 64
 )
 
@@ -135,7 +136,7 @@ func (r *requests) of(m *measured.Request) *series {
 		r.folded[foldedModel].n++
 		key.model = topnames.Other
 	}
-	return r.find(key)
+	return r.find(key, answered(m))
 }
 
 // asked returns the model that a request is counted for, as the client has named it.
@@ -163,16 +164,28 @@ func (r *requests) clusterOf(m *measured.Request) string {
 	return m.Cluster
 }
 
-// find returns the series with the labels, or those that they are folded into when there are too many.
-func (r *requests) find(key combination) *series {
-	n := len(r.combinations)
-	if r.combinations[key] != nil || n < maxCombinations ||
-		n < maxCombinations+reserved && r.models.IsPinned(key.model) {
+// find returns the series with the labels, or those that they are folded into. A client can ask for any model, and
+// have it refused: so a model gets a place by an answer, or because it has a price. When places run out the class is
+// folded first, then the model, and in the end the cluster.
+func (r *requests) find(key combination, answered bool) *series {
+	if found := r.combinations[key]; found != nil {
+		return found
+	}
+	pinned, left := r.models.IsPinned(key.model), maxCombinations-len(r.combinations)
+	if key.model != "" && key.model != topnames.Other && !answered && !pinned {
+		key.model = topnames.Other
+		r.folded[foldedCombination].n++
+		return r.find(key, false)
+	}
+	if left > 0 || left > -reserved && pinned {
 		return r.add(key)
 	}
 	r.folded[foldedCombination].n++
-	key.model, key.class = topnames.Other, topnames.Other
-	if r.combinations[key] == nil && n >= maxCombinations+reserved {
+	key.class = topnames.Other
+	if r.combinations[key] == nil && (left <= -reserved/2 || !answered) {
+		key.model = topnames.Other
+	}
+	if r.combinations[key] == nil && left <= -reserved {
 		key.cluster, key.policy = topnames.Other, topnames.Other
 	}
 	return r.add(key)

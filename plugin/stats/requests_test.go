@@ -252,7 +252,7 @@ func TestMadeUpClusters(t *testing.T) {
 	}
 }
 
-// Beyond the bound on combinations, models and classes are not told apart, but for pinned models; beyond the reserve
+// Beyond the bound on combinations classes are not told apart, then models, but for pinned ones; beyond the reserve
 // nothing is. No request is lost.
 func TestCombinations(t *testing.T) {
 	m := newShown()
@@ -275,12 +275,46 @@ func TestCombinations(t *testing.T) {
 	if len(s.requests.combinations) != maxCombinations+reserved+1 {
 		t.Errorf("%d combinations", len(s.requests.combinations))
 	}
-	if m.sum(Requests, "policy=prefix_cache", "model=other", "class=other") != 2*maxCombinations ||
+	if m.sum(Requests, "policy=prefix_cache", "model=qwen", "class=other") != 2*maxCombinations ||
 		m.sum(Requests, "model=priced") != 1 || m.sum(Requests, "cluster=other", "policy=other") == 0 {
 		t.Errorf("%v", m.counters)
 	}
 	if n := m.sum(Requests); n != 3*maxCombinations+1+2*reserved {
 		t.Errorf("%d requests are counted", n)
+	}
+}
+
+// Models that are made up, in each class, push no real one out: neither by requests that fail, nor where a server
+// answers for any name.
+func TestMadeUpCombinations(t *testing.T) {
+	for _, outcome := range []measured.Outcome{measured.OK, measured.Refused, measured.ServerFailed} {
+		m := newShown()
+		s := New(m)
+		send := func(model, class string, o measured.Outcome) {
+			q := stream()
+			q.Asked, q.Model, q.Class, q.Outcome = model, model, class, o
+			s.Measured(q)
+		}
+		const classes, real = 6, 1000
+		for i := range firstModels {
+			send("made-up-"+strconv.Itoa(i), "c0", measured.OK)
+			for class := range classes {
+				send("made-up-"+strconv.Itoa(i), "c"+strconv.Itoa(class), outcome)
+			}
+		}
+		for i := range real {
+			send("real", "c"+strconv.Itoa(i%classes), measured.OK)
+		}
+		s.Flush()
+		if n := m.sum(Requests, "model=real"); n < real-topnames.Much {
+			t.Errorf("%s: %d requests of the real model have its label, of %d", outcome, n, real)
+		}
+		if n := m.sum(Requests, "model=real", "class=c1"); outcome != measured.OK && n < (real-topnames.Much)/classes {
+			t.Errorf("%s: %d requests of the real model have their class", outcome, n) // there is room for it
+		}
+		if n := m.sum(Requests); n != firstModels*(classes+1)+real {
+			t.Errorf("%s: %d requests are counted", outcome, n)
+		}
 	}
 }
 
