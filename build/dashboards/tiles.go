@@ -174,10 +174,16 @@ var wrongServers = []panel{
 	},
 	{
 		title: "Models", well: "all are where they are asked for",
-		ask:  "Which models do servers refuse to some requests and serve to others?",
-		act:  "Compare the lists of models of the servers: GET /v1/models of each.",
+		ask: "Which models are asked for that some servers of a cluster have and others lack? Which are refused " +
+			"to some requests?",
+		act: "Compare the lists of models of the servers: GET /v1/models of each. Where none lacks a model, " +
+			"clients send wrong requests.",
 		page: "docs/troubleshooting.md#a-model-is-not-on-all-servers",
 		queries: []query{
+			{
+				"max by (cluster, model) (" + selector("warmgate_model_lacking_endpoints", inCluster) + ") > 0",
+				"{{model}}: not on all servers",
+			},
 			{wrongModel + " > 0.02 and " + wrongModel + " < 0.95", "{{model}}: answered 4xx"},
 		},
 	},

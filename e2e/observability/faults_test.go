@@ -79,7 +79,7 @@ var faults = []fault{
 	},
 	{
 		alert: "WarmgateModelNotEverywhere", labels: `cluster="llm",model="adapter"`,
-		wrong: series{requests("adapter", "ok"): "0+60x120", requests("adapter", "client_error"): flow(4)},
+		wrong: series{`warmgate_model_lacking_endpoints{cluster="llm",model="adapter",` + gateway + `}`: during(2, 0)},
 	},
 	{
 		alert: "WarmgateServerUnhealthy", labels: `cluster="llm",envoy_cluster_name="llm",` + gateway,

@@ -56,11 +56,6 @@ var own = []rule{
 			" / on () group_left () (sum(rate(warmgate_decisions_total[5m])) > 0)",
 	},
 	{
-		record: "warmgate:model_refused:ratio_rate15m",
-		expr: `sum by (cluster, model) (rate(warmgate_requests_total{model!="",outcome="client_error"}[15m]))` +
-			` / (sum by (cluster, model) (rate(warmgate_requests_total{model!=""}[15m])) > 0)`,
-	},
-	{
 		record: "warmgate:ttft_seconds:p99_5m",
 		expr:   "histogram_quantile(0.99, sum by (cluster, le) (rate(warmgate_ttft_ms_bucket[5m]))) / 1000",
 	},

@@ -33,6 +33,7 @@ type Cluster struct {
 
 	Health  *health.Health
 	Facts   *models.Facts
+	Asked   Asked
 	Caches  *cache.Tracker
 	Engines *lbengines.Samples
 	Shares  *policy.RequestShares
@@ -82,8 +83,9 @@ func (cs Known) Get(now time.Duration, name string, c *config.Config) (*Cluster,
 		}
 		cl = &Cluster{
 			Name: name, Views: map[uint64]*lb.View{}, Policies: map[*config.Config]lb.Policy{},
-			Health: health.New(), Facts: models.NewFacts(), Caches: cache.NewTracker(), Engines: lbengines.New(),
-			Shares: policy.NewRequestShares(), latencies: policy.NewLatencies(), caps: map[*config.Config]uint32{},
+			Health: health.New(), Facts: models.NewFacts(), Asked: Asked{}, Caches: cache.NewTracker(),
+			Engines: lbengines.New(),
+			Shares:  policy.NewRequestShares(), latencies: policy.NewLatencies(), caps: map[*config.Config]uint32{},
 			Answering: map[string]int{}, LevelsAt: map[*config.Config]time.Duration{},
 			suspects: map[string]time.Duration{}, Flights: gains.NewRecorder(),
 		}

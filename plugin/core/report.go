@@ -1,6 +1,9 @@
 package core
 
-import "github.com/warmgate/warmgate/plugin/config"
+import (
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/measured"
+)
 
 // This file is where what was measured of a request goes when it is over: statistics and the access log.
 
@@ -22,6 +25,7 @@ func report(pl *choice) {
 		v.Stats.Measured(m)
 		if s.ServesAsChosen() {
 			v.Gains.Learn(pl.Cluster, m, pl.Lease.Load)
+			noteModel(pl, m)
 		}
 	}
 	if form.HasFields() {
@@ -31,5 +35,13 @@ func report(pl *choice) {
 	if form.HasLine() && pl.note != "" {
 		v.Line = r.AppendLine(append(v.Line[:0], pl.note...), m)
 		pl.Gateway.SetNote(v.Line)
+	}
+}
+
+// noteModel notes for which model a request was served, while endpoints differ in what they have.
+func noteModel(pl *choice, m *measured.Request) {
+	v := pl.plugin.VM
+	if now := v.Clock(); m.Model != "" && pl.Cluster.Facts.Active(now) {
+		pl.Cluster.Asked.Note(now, &pl.Lease.Reservation.Request, func() string { return v.Stats.ModelLabel(m.Model) })
 	}
 }

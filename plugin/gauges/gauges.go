@@ -37,6 +37,7 @@ func (g *Gauges) Set(now time.Duration) {
 	for _, cl := range g.clusters {
 		g.setEjections(now, cl)
 		g.setMetrics(now, cl)
+		g.Of(cl).Lacking(cl.Lacking(now))
 		g.setLoads(cl)
 		g.setPrompts(cl)
 		g.setQueue(now, cl)

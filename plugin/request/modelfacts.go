@@ -69,6 +69,7 @@ func (f *Facts) ReadModel(body []byte) {
 	}
 	if name != "" {
 		f.Model = xxhash.Sum64String(name)
+		f.of.Prompt.Model = name // for what is measured: a body that is read is not looked at once more
 	}
 }
 

@@ -20,6 +20,7 @@ type Cluster struct {
 	endpoints map[string]bool
 	targets   map[string]bool // with gauges of their budgets
 	classes   map[string]bool // of its queue
+	models    map[string]bool // that endpoints have lacked
 }
 
 // NewCluster returns the statistics of a cluster, none of which is shown yet. It is not inlined, for the size of the
@@ -29,6 +30,7 @@ type Cluster struct {
 func NewCluster(r *Registry, name string) *Cluster {
 	return &Cluster{
 		r: r, name: name, endpoints: map[string]bool{}, targets: map[string]bool{}, classes: map[string]bool{},
+		models: map[string]bool{},
 	}
 }
 
@@ -60,6 +62,22 @@ func (c *Cluster) Ejections(decided uint64, now int) {
 func (c *Cluster) Engines(fresh, lacking int) {
 	c.r.SetIf(OfCluster(Fresh, c.name), uint64(fresh))
 	c.r.SetIf(OfCluster(Missing, c.name), uint64(lacking))
+}
+
+// Lacking shows how many endpoints lack each of these models, and that none lacks those that it has shown before.
+func (c *Cluster) Lacking(models map[string]int) {
+	for model := range c.models {
+		if models[model] == 0 {
+			c.r.rest(ofModel(LackModel, c.name, model))
+			delete(c.models, model)
+		}
+	}
+	for model, n := range models {
+		if n > 0 {
+			c.models[model] = true
+			c.r.SetIf(ofModel(LackModel, c.name, model), uint64(n))
+		}
+	}
 }
 
 // Losses counts the losses of caches so far.
@@ -176,6 +194,7 @@ func (c *Cluster) Clear() {
 	for a := range c.endpoints {
 		c.r.rest(OfEndpoint(PushLimit, c.name, a))
 	}
+	c.Lacking(nil)
 	c.KeepTargets(func(string) bool { return false })
 	c.ClearQueue()
 }

@@ -17,6 +17,11 @@ func OfClass(stat, cluster, class string) string {
 	return statname.With(stat, "cluster", cluster, "class", class)
 }
 
+// ofModel returns the name of a statistic of a model of a cluster.
+func ofModel(stat, cluster, model string) string {
+	return statname.With(stat, "cluster", cluster, "model", model)
+}
+
 // ofKind returns the name of a statistic with a kind.
 func ofKind(stat, kind string) string { return statname.With(stat, "kind", kind) }
 

@@ -28,6 +28,7 @@ const (
 	Table       = "warmgate_prefix_table_percent"         // cluster: room of the prefix index, of what caches hold
 	Scrapes     = "warmgate_metrics_scrapes_total"        // result: pages of metrics that were scraped
 	ModelLists  = "warmgate_model_lists_total"            // result: lists of models that endpoints were asked for
+	LackModel   = "warmgate_model_lacking_endpoints"      // cluster, model: endpoints without what others serve
 	Fresh       = "warmgate_metrics_fresh_endpoints"      // cluster: endpoints of which there are fresh metrics
 	Missing     = "warmgate_metrics_lacking_endpoints"    // cluster: of these, those without a needed metric
 	Moves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
