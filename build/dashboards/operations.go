@@ -153,7 +153,8 @@ var waitingRow = row{"Queue", []panel{
 		act:    "Always some: servers are too few, or their caps too low.",
 		page:   "docs/troubleshooting.md#the-queue-has-the-wrong-size",
 		queries: []query{
-			{"(max by (cluster, class) (warmgate_queue_length{" + inCluster + "}) and on () warmgate_redis_up == 1) or " +
+			{"(max by (cluster, class) (warmgate_queue_length{" + inCluster +
+				"}) and on () warmgate_redis_up == 1) or " +
 				"sum by (cluster, class) (warmgate_queue_length{" + inCluster + "})", "{{cluster}} {{class}}"},
 		},
 	},

@@ -100,7 +100,9 @@ func quantiles(histogram, where string) []query {
 func share(part, whole string) string { return fmt.Sprintf("%s / (%s > 0)", part, whole) }
 
 // shareOrNone is that where the part may have no series yet: then it is 0.
-func shareOrNone(part, whole string) string { return share(fmt.Sprintf("(%s or 0 * %s)", part, whole), whole) }
+func shareOrNone(part, whole string) string {
+	return share(fmt.Sprintf("(%s or 0 * %s)", part, whole), whole)
+}
 
 func sum(by, what string) string {
 	if by == "" {

@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/measured"
+	"github.com/warmgate/warmgate/plugin/placement"
 )
 
 // This file is where what was measured of a request goes when it is over: statistics and the access log.
@@ -20,7 +21,7 @@ func report(pl *choice) {
 	r := s.Record(m)
 	pl.addWaits(m)
 	pl.name(m)
-	s.Bill(m)
+	placement.Bill(&pl.Placement, m)
 	if s.Measures {
 		v.Stats.Measured(m)
 		if s.ServesAsChosen() {

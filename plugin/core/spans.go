@@ -60,7 +60,7 @@ func (s *span) show() {
 	s.of.Record(m)
 	s.row.addWaits(m)
 	s.by.name(m)
-	s.of.Bill(m)
+	placement.Bill(s.of.Of, m)
 	v.Fields = m.Fields(v.Fields[:0], s.told == toldAll)
 	s.of.Of.Gateway.SetFields(v.Fields)
 }

@@ -219,74 +219,88 @@ func TestLargestChargeIsGivenBack(t *testing.T) {
 	}
 }
 
+// leftOutput is how many tokens an answer is expected to have.
+const leftOutput = 500
+
+// thatLeave are ways in which requests of tenants end, and what they are then charged, by the tokens of the prompt.
+var thatLeave = map[string]struct {
+	end  func(*fakeStream)
+	want func(prompt float64) float64
+}{
+	"before an answer": {func(s *fakeStream) { s.leave() }, func(p float64) float64 { return p + 2*leftOutput }},
+	"after three tokens": {
+		func(s *fakeStream) { s.streams(3, ""); s.leave() },
+		func(p float64) float64 { return p + 2*3 },
+	},
+	"a stream that broke": {
+		func(s *fakeStream) { s.streams(7, ""); s.ResetByUpstream() },
+		func(p float64) float64 { return p + 2*7 },
+	},
+	"with usage so far": {
+		func(s *fakeStream) { s.streams(3, usageOf(12, 0, 9)); s.leave() },
+		func(float64) float64 { return 12 + 2*9 },
+	},
+	"at the end": {
+		func(s *fakeStream) { s.streams(3, usageOf(12, 0, 9)); s.Finish() },
+		func(float64) float64 { return 12 + 2*9 },
+	},
+	"in one piece": {
+		func(s *fakeStream) {
+			s.Head(200, [2]string{"content-type", "application/json"})
+			s.Data(`{"choices":[{"text":"a`)
+			s.leave()
+		},
+		func(p float64) float64 { return p + 2*leftOutput },
+	},
+	"an error": {
+		func(s *fakeStream) { s.Head(500); s.Finish() },
+		func(p float64) float64 { return p + 2*leftOutput },
+	},
+	"an error as a stream": {
+		func(s *fakeStream) {
+			s.Head(500, [2]string{"content-type", "text/event-stream"})
+			s.Data(wordEvent)
+			s.Finish()
+		},
+		func(p float64) float64 { return p + 2*leftOutput },
+	},
+	"a bad gateway": {
+		func(s *fakeStream) { s.Head(502); s.Finish() },
+		func(p float64) float64 { return p + 2*leftOutput },
+	},
+	"a slow client": {
+		func(s *fakeStream) { s.Head(408); s.Finish() },
+		func(p float64) float64 { return p + 2*leftOutput },
+	},
+	"a time that is over": {
+		func(s *fakeStream) { s.Head(504); s.Finish() },
+		func(p float64) float64 { return p + 2*leftOutput },
+	},
+	"left behind a proxy": {
+		func(s *fakeStream) { s.Head(499); s.Finish() },
+		func(p float64) float64 { return p + 2*leftOutput },
+	},
+	"reset before an answer": {
+		func(s *fakeStream) { s.answer(503, "upstream_reset_before_response_started{connection_termination}") },
+		func(p float64) float64 { return p + 2*leftOutput },
+	},
+	"refused": {func(s *fakeStream) { s.Head(400); s.Finish() }, func(float64) float64 { return 0 }},
+	"not reached": {
+		func(s *fakeStream) { s.answer(503, "no_healthy_upstream") },
+		func(float64) float64 { return 0 },
+	},
+}
+
 // A client that leaves a stream has its tenant charged for what has gone by, and one whose server was never reached
 // for nothing. Of an answer in one piece nobody has seen what was done.
 func TestTenantsOfClientsThatLeave(t *testing.T) {
-	const output = 500
 	config := strings.Replace(withTenants(100_000, `"weights":{"output":2}`, ""), `"output_tokens":10`,
-		fmt.Sprintf(`"output_tokens":%d`, output), 1)
-	for name, c := range map[string]struct {
-		end  func(*fakeStream)
-		want func(prompt float64) float64
-	}{
-		"before an answer": {func(s *fakeStream) { s.leave() }, func(p float64) float64 { return p + 2*output }},
-		"after three tokens": {
-			func(s *fakeStream) { s.streams(3, ""); s.leave() },
-			func(p float64) float64 { return p + 2*3 },
-		},
-		"a stream that broke": {
-			func(s *fakeStream) { s.streams(7, ""); s.ResetByUpstream() },
-			func(p float64) float64 { return p + 2*7 },
-		},
-		"with usage so far": {
-			func(s *fakeStream) { s.streams(3, usageOf(12, 0, 9)); s.leave() },
-			func(float64) float64 { return 12 + 2*9 },
-		},
-		"at the end": {
-			func(s *fakeStream) { s.streams(3, usageOf(12, 0, 9)); s.Finish() },
-			func(float64) float64 { return 12 + 2*9 },
-		},
-		"in one piece": {
-			func(s *fakeStream) {
-				s.Head(200, [2]string{"content-type", "application/json"})
-				s.Data(`{"choices":[{"text":"a`)
-				s.leave()
-			},
-			func(p float64) float64 { return p + 2*output },
-		},
-		"an error": {func(s *fakeStream) { s.Head(500); s.Finish() }, func(p float64) float64 { return p + 2*output }},
-		"an error as a stream": {
-			func(s *fakeStream) {
-				s.Head(500, [2]string{"content-type", "text/event-stream"})
-				s.Data(wordEvent)
-				s.Finish()
-			},
-			func(p float64) float64 { return p + 2*output },
-		},
-		"a bad gateway": {func(s *fakeStream) { s.Head(502); s.Finish() }, func(p float64) float64 { return p + 2*output }},
-		"a slow client": {func(s *fakeStream) { s.Head(408); s.Finish() }, func(p float64) float64 { return p + 2*output }},
-		"a time that is over": {
-			func(s *fakeStream) { s.Head(504); s.Finish() },
-			func(p float64) float64 { return p + 2*output },
-		},
-		"left behind a proxy": {
-			func(s *fakeStream) { s.Head(499); s.Finish() },
-			func(p float64) float64 { return p + 2*output },
-		},
-		"reset before an answer": {
-			func(s *fakeStream) { s.answer(503, "upstream_reset_before_response_started{connection_termination}") },
-			func(p float64) float64 { return p + 2*output },
-		},
-		"refused": {func(s *fakeStream) { s.Head(400); s.Finish() }, func(float64) float64 { return 0 }},
-		"not reached": {
-			func(s *fakeStream) { s.answer(503, "no_healthy_upstream") },
-			func(float64) float64 { return 0 },
-		},
-	} {
+		fmt.Sprintf(`"output_tokens":%d`, leftOutput), 1)
+	for name, c := range thatLeave {
 		t.Run(name, func(t *testing.T) {
 			d := startSites(t, 1, config)
 			s := d.ofTenant("a", "m")
-			prompt := d.usedBy("a") - 2*output
+			prompt := d.usedBy("a") - 2*leftOutput
 			if prompt < 5 || prompt > 40 {
 				t.Fatalf("%v tokens of a prompt", prompt)
 			}

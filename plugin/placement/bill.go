@@ -8,13 +8,13 @@ import (
 
 // Bill puts into m, which has the tokens of the request, whose they were and what they cost. Tokens of a model without
 // a price cost nothing; that is noted, so that who has forgotten a price finds out.
-func (s *Serving) Bill(m *measured.Request) {
-	c := s.Of.Config
+func Bill(of *Placement, m *measured.Request) {
+	c := of.Config
 	if !c.Prices.Enabled() {
 		return
 	}
 	if name := c.Prices.Header; name != "" {
-		m.Tenant = s.Of.Traits.Value(name)
+		m.Tenant = of.Traits.Value(name)
 	}
 	rates := c.Prices.Table.Lookup(cmp.Or(m.Model, m.Asked))
 	if m.Unpriced = rates == nil; m.Unpriced {

@@ -32,9 +32,9 @@ func TestBill(t *testing.T) {
 		pl.Config = set.Match("", "", "")
 		pl.Request = &request.Request{Traits: request.Traits{Headers: [][2]string{{"x-team", "red"}}}}
 		m := measured.Request{Model: c.model, Tokens: used}
-		(&Serving{Of: pl}).Bill(&m)
+		Bill(pl, &m)
 		asked := measured.Request{Asked: c.model, Tokens: used} // no endpoint has answered for the name
-		if (&Serving{Of: pl}).Bill(&asked); asked.Cost != m.Cost || asked.Unpriced != m.Unpriced {
+		if Bill(pl, &asked); asked.Cost != m.Cost || asked.Unpriced != m.Unpriced {
 			t.Errorf("%s that was asked for: %d, without a price: %v", c.model, asked.Cost, asked.Unpriced)
 		}
 		if m.Cost != c.cost || m.Currency != c.currency || m.Unpriced != c.unpriced {
