@@ -168,7 +168,7 @@ func (e *Errors) compare(list []request, lines map[string]*line) {
 		if f.Outcome != q.outcome() {
 			e.Outcomes++
 		}
-		duration = append(duration, f.Duration-bench.MS(s.Total-(s.Sent-s.Due)))
+		duration = append(duration, f.Duration-bench.MS(q.lasted()))
 		if !q.heard {
 			continue
 		}
@@ -199,6 +199,15 @@ func (e *Errors) compare(list []request, lines map[string]*line) {
 	e.TTFT, e.Prefill, e.Duration = p99(ttft), p99(prefill), p99(duration)
 	e.Tokens, e.OutputLeft, e.PromptLeft = tokens.of(), output.of(), prompt.of()
 	e.Cost, e.CostLeft = cost.of(), costLeft.of()
+}
+
+// lasted returns how long the request has taken: until its client had all of it, or has left, or until its server has
+// broken it off. Of that Envoy tells the client a second later (delayed_close_timeout).
+func (q *request) lasted() time.Duration {
+	if q.breaks && q.heard && !q.told.Whole && !q.sample.Left {
+		return q.told.Last.Sub(q.sentAt)
+	}
+	return q.sample.Total - (q.sample.Sent - q.sample.Due)
 }
 
 // outcome returns how the request has ended by what its client knows.
