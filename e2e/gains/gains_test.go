@@ -45,8 +45,8 @@ func TestGains(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	harness.Await(t, func() error {
-		if n := g.SumT(t, stats.NativePicks); n != clients*each {
+	harness.Await(t, func() error { // the first ones may have come before one of the VMs led
+		if n := g.SumT(t, stats.NativePicks); n < 0.9*clients*each || n > clients*each {
 			return fmt.Errorf("%.0f of %d requests are known in the world of least_request", n, clients*each)
 		}
 		return nil

@@ -29,6 +29,8 @@ type gateway struct {
 	*harness.Gateway
 	addrs  []string
 	answer chan struct{}
+	let    sync.Once // has servers answer
+	open   sync.WaitGroup
 }
 
 func start(t *testing.T) *gateway {
@@ -48,6 +50,7 @@ func start(t *testing.T) *gateway {
 		list, g.addrs = append(list, e), append(g.addrs, e.Addr)
 	}
 	g.Gateway = harness.StartT(t, harness.Options{Config: plugin, Endpoints: list})
+	t.Cleanup(g.release)            // a server that holds a request does not end
 	harness.Await(t, func() error { // all workers know the servers
 		if a := harness.Send(t, nil, "POST", g.URL()+"/v1/chat/completions", question); a.Host() == "" {
 			return fmt.Errorf("answered %d for reason %s", a.Status, a.Reason())
@@ -82,19 +85,21 @@ func read(t *testing.T, a *harness.Answer, into any) {
 // hold has n requests wait at their servers.
 func (g *gateway) hold(n int) (done func()) {
 	g.Helper()
-	var open sync.WaitGroup
 	for range n {
-		open.Add(1)
+		g.open.Add(1)
 		go func() {
-			defer open.Done()
+			defer g.open.Done()
 			harness.Send(g, nil, "POST", g.URL()+"/v1/chat/completions", question, "x-hold: yes")
 		}()
 	}
 	return func() {
-		close(g.answer)
-		open.Wait()
+		g.release()
+		g.open.Wait()
 	}
 }
+
+// release has servers answer what they hold.
+func (g *gateway) release() { g.let.Do(func() { close(g.answer) }) }
 
 // active returns how many requests Envoy's admin page has open at each server.
 func (g *gateway) active() map[string]int64 {
@@ -118,15 +123,24 @@ func (g *gateway) active() map[string]int64 {
 func TestStateOverWorkers(t *testing.T) {
 	g := start(t)
 	g.state() // from now on somebody watches
-	done := g.hold(12)
 	var last state.State
-	harness.Await(t, func() error {
-		last = g.state()
-		if n := len(last.Decisions); n < 12 {
-			return fmt.Errorf("%d decisions are shown", n)
-		}
-		return nil
-	})
+	var done func()
+	for want := 4; want <= 12; want += 4 { // of more at once, a worker shows 8 a tick
+		done = g.hold(4)
+		harness.Await(t, func() error {
+			last = g.state()
+			inFlight := int64(0)
+			for _, c := range last.Clusters {
+				for _, e := range c.Endpoints {
+					inFlight += e.Requests
+				}
+			}
+			if n := len(last.Decisions); n < want || inFlight != int64(want) {
+				return fmt.Errorf("%d decisions and %d requests are shown, want %d", n, inFlight, want)
+			}
+			return nil
+		})
+	}
 	for range 8 { // connections of their own: of both workers
 		s := g.state()
 		if len(s.Clusters) != 1 || s.Clusters[0].Name != "llm" || s.VMs < 2 {
