@@ -39,8 +39,8 @@ func TestAnswersContainNoAddress(t *testing.T) {
 			}
 			text := answer(t, g, c.status, c.debug)
 			for _, e := range append(c.endpoints, f.endpoints...) {
-				without := strings.ReplaceAll(text, "X-Warmgate-Host: "+e.Addr, "")
-				if strings.Contains(without, e.Addr) {
+				without := strings.NewReplacer("X-Warmgate-Host: "+e.Addr, "", "X-Warmgate-Runner-Up: "+e.Addr, "")
+				if strings.Contains(without.Replace(text), e.Addr) {
 					t.Errorf("the answer contains %s:\n%s", e.Addr, text)
 				}
 			}
