@@ -265,6 +265,7 @@ func (l *lab) asNative(t *testing.T, layout string, q query) {
 	for _, a := range []*answer{with, without} {
 		for _, name := range []string{
 			"Date", "X-Envoy-Upstream-Service-Time", "X-Warmgate-Reason", "X-Warmgate-Host", "X-Warmgate-Load",
+			"X-Warmgate-Rule", "X-Warmgate-Runner-Up",
 		} {
 			a.header.Del(name)
 		}
