@@ -46,7 +46,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.showing = showing{of: &pl.foresight, in: s.plugin.VM.Inspector}
 	pl.region = forward.New(&pl.Placement, s.plugin.VM.Regions)
 	pl.decision = decision{of: &pl.Placement, away: &pl.region}
-	pl.span = span{of: &pl.serving, by: &pl.decision, in: s.plugin.VM, row: pl}
+	pl.span = span{of: &pl.serving, by: pl, in: s.plugin.VM}
 	return pl
 }
 

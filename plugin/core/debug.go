@@ -93,7 +93,7 @@ func appendChoice(line []byte, what, addr string, r lb.Reason, load int64) []byt
 	return line
 }
 
-// steered reports whether a text that describe has written is that of a request that was sent to the chosen endpoint,
+// steered reports whether a line that appendTo has written is that of a request that was sent to the chosen endpoint,
 // or to another region.
 func steered(note string) bool {
 	_, reason, _ := strings.Cut(note, " reason=")

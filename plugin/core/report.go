@@ -18,10 +18,7 @@ func report(pl *choice) {
 	if form == config.LogDecision && !s.Measures {
 		return
 	}
-	r := s.Record(m)
-	pl.addWaits(m)
-	pl.name(m)
-	placement.Bill(&pl.Placement, m)
+	r := pl.know(m)
 	if s.Measures {
 		v.Stats.Measured(m)
 		if s.ServesAsChosen() {
@@ -37,6 +34,15 @@ func report(pl *choice) {
 		v.Line = r.AppendLine(append(v.Line[:0], pl.note...), m)
 		pl.Gateway.SetNote(v.Line)
 	}
+}
+
+// know sets m to what is known of the request by now, and returns what the access log has beside that.
+func (pl *choice) know(m *measured.Request) placement.Record {
+	r := pl.serving.Record(m)
+	pl.addWaits(m)
+	pl.name(m)
+	placement.Bill(&pl.Placement, m)
+	return r
 }
 
 // noteModel notes for which model a request was served, while endpoints differ in what they have.

@@ -21,10 +21,11 @@ const (
 
 // span is what the span of one choice is told.
 type span struct {
-	of   *placement.Serving
-	by   *decision
+	of *placement.Serving
+	by interface { // the choice
+		know(m *measured.Request) placement.Record
+	}
 	in   *vm.VM
-	row  interface{ addWaits(m *measured.Request) }
 	told told
 }
 
@@ -57,10 +58,7 @@ func (s *span) show() {
 	if s.told == toldAll {
 		s.of.JudgeAnswer() // its end comes too late for the span
 	}
-	s.of.Record(m)
-	s.row.addWaits(m)
-	s.by.name(m)
-	placement.Bill(s.of.Of, m)
+	s.by.know(m)
 	v.Fields = m.Fields(v.Fields[:0], s.told == toldAll)
 	s.of.Of.Gateway.SetFields(v.Fields)
 }

@@ -13,8 +13,7 @@ type Record struct {
 	known   int // of the blocks, at the chosen endpoint
 }
 
-// Record sets m to what is known of the request by now, and returns what the access log has beside that. It changes
-// nothing.
+// Record sets m to what is known of the request by now, and returns what the access log has beside that.
 func (s *Serving) Record(m *measured.Request) Record {
 	pl := s.Of
 	s.fill(m)
