@@ -16,17 +16,14 @@ import (
 // charging is what a request is charged at its target and its tenant, and what it is given back.
 type charging struct{ of *basis }
 
-// endCharges ends the charges of a request that is over. Without usage the target's estimate stays, unless no model can
-// have worked on the request; the tenant is charged for what has gone by.
+// endCharges ends the charges of a request that is over, and was charged. Without usage the target's estimate stays,
+// unless no model can have worked on the request; the tenant is charged for what has gone by.
 //
 // t is what has gone by, where that is known: of a stream, or by usage. Of an answer in one piece that broke off, or of
 // an error behind which a model may have worked, nobody has seen how much was done: so what was expected remains.
 func (ch *charging) endCharges(t *measured.Tokens) {
 	of := ch.of
 	b := &of.Lease.Budget
-	if b.Target.Addr == "" {
-		return
-	}
 	if !b.known {
 		if unserved, unseen := of.Response.Unserved(of.Gateway); unserved {
 			of.Lease.dropCharges(unseen)

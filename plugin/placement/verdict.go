@@ -61,8 +61,10 @@ func (s *Serving) judge(now time.Duration) {
 		s.expectMetrics(now)
 	}
 	pl.Wait.answerEnded(now, verdict)
-	t := s.tokens()
-	pl.charge.endCharges(&t)
+	if pl.Lease.Budget.Target.Addr != "" {
+		t := s.tokens()
+		pl.charge.endCharges(&t)
+	}
 	if pl.Kept.LosesPrompt(verdict, pl.Lease.Reservation.Grant.Cached, pl.Response.Status) {
 		pl.Lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 	}
