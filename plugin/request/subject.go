@@ -57,7 +57,7 @@ func (s *Subject) NeedsOwnBody() bool { return s.needsMore() || s.Facts.NeedsBod
 // isPriced reports whether its model has to be known for what it costs.
 func (s *Subject) isPriced() bool {
 	c := s.Config
-	return c.Prices.ByModel() && c.Telemetry.Enabled && s.Computes() && !s.Traits.notJSON && !s.Traits.Encoded
+	return c.Prices.ByModel() && c.Telemetry.Enabled && s.MayNameModel()
 }
 
 // needsMore reports whether it decides this choice by more than facts about its model.

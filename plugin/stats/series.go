@@ -39,16 +39,18 @@ type series struct {
 
 // measure counts what was measured of a request, but for the request itself.
 func (s *series) measure(m Metrics, q *measured.Request) {
-	s.durations[q.Outcome].record(m, millis(q.Duration), func() string { return s.ofOutcome(Duration, q.Outcome) })
+	s.durations[q.Outcome].record(m, millis(q.Duration), func() string {
+		return s.of(Duration, "outcome", q.Outcome.String())
+	})
 	if q.Outcome == measured.Refused {
 		return
 	}
 	s.count(&q.Tokens)
 	if n := q.Tokens.Prompt(); n > 0 {
-		s.prompt.record(m, n, func() string { return s.ofKind(RequestTokens, "prompt") })
+		s.prompt.record(m, n, func() string { return s.of(RequestTokens, "kind", "prompt") })
 	}
 	if n := q.Tokens.Completion(); n > 0 {
-		s.completion.record(m, n, func() string { return s.ofKind(RequestTokens, "completion") })
+		s.completion.record(m, n, func() string { return s.of(RequestTokens, "kind", "completion") })
 	}
 	if !hasOutput(q) {
 		return
@@ -86,30 +88,19 @@ func (s *series) count(t *measured.Tokens) {
 func (s *series) tell(m Metrics) {
 	s.waits = false
 	for o := range s.requests {
-		s.requests[o].tell(m, func() string { return s.ofOutcome(Requests, measured.Outcome(o)) })
+		s.requests[o].tell(m, func() string { return s.of(Requests, "outcome", measured.Outcome(o).String()) })
 	}
 	for usage := range s.tokens {
 		for kind := range s.tokens[usage] {
-			s.tokens[usage][kind].tell(m, func() string { return s.ofUsage(tokenNames[kind], usageNames[usage]) })
+			s.tokens[usage][kind].tell(m, func() string {
+				return s.of(AllTokens, "kind", tokenNames[kind], "usage", usageNames[usage])
+			})
 		}
 	}
 }
 
-func (s *series) of(stat string) string {
-	return statname.With(stat, "cluster", s.cluster, "policy", s.policy, "model", s.model, "class", s.class)
-}
-
-func (s *series) ofOutcome(stat string, o measured.Outcome) string {
-	return statname.With(stat, "cluster", s.cluster, "policy", s.policy, "model", s.model, "class", s.class,
-		"outcome", o.String())
-}
-
-func (s *series) ofKind(stat, kind string) string {
-	return statname.With(stat, "cluster", s.cluster, "policy", s.policy, "model", s.model, "class", s.class,
-		"kind", kind)
-}
-
-func (s *series) ofUsage(kind, usage string) string {
-	return statname.With(AllTokens, "cluster", s.cluster, "policy", s.policy, "model", s.model, "class", s.class,
-		"kind", kind, "usage", usage)
+// of returns the name of a statistic of the combination, with more labels.
+func (s *series) of(stat string, more ...string) string {
+	labels := []string{"cluster", s.cluster, "policy", s.policy, "model", s.model, "class", s.class}
+	return statname.With(stat, append(labels, more...)...)
 }
