@@ -3,11 +3,8 @@ package observability
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -16,53 +13,25 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/faultproxy"
+	"github.com/warmgate/warmgate/e2e/fleet"
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/internal/vllmsim"
-	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 // long says that there is time for a longer form: make e2e-alerts.
 var long = os.Getenv("FAULTS_LONG") != ""
 
-const (
-	engines       = 6
-	conversations = 160
-	password      = "a password of the test's own"
-)
+// conversations are so many that caches can hold all of them.
+const conversations = 160
 
-// stage is a gateway before engines, each behind a proxy, with counts in Redis.
+// stage is a gateway before engines under traffic.
 type stage struct {
-	t       *testing.T
-	engines []*vllmsim.Server
-	proxies []*faultproxy.Proxy
-	redis   *redisserver.Server
-	gateway *harness.Gateway
+	*fleet.Fleet
+	t *testing.T
 }
 
 func newStage(t *testing.T) *stage {
-	s := &stage{t: t, redis: redisserver.StartT(t, redisserver.Options{
-		Config: []string{"requirepass \"" + password + "\""},
-	})}
-	o := harness.Options{Workers: 1, Redis: s.redis.Addr()}
-	for i := range engines {
-		c := vllmsim.Config{Index: i, Adapters: []string{"adapter"}}
-		if i%2 == 1 {
-			c.Adapters = append(c.Adapters, "half")
-		}
-		c.NumBlocks = 4096
-		c.MaxLoras = 4
-		s.engines = append(s.engines, vllmsimtest.StartT(t, c))
-		proxy, err := faultproxy.Start(t.Context(), s.engines[i].Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.proxies = append(s.proxies, proxy)
-		o.Endpoints = append(o.Endpoints, harness.Endpoint{Addr: proxy.Addr()})
-	}
-	o.Config = byPrompts(password, "/metrics")
-	s.gateway = harness.StartT(t, o)
-	return s
+	return &stage{fleet.StartT(t, 1, byPrompts(fleet.Password, "/metrics")), t}
 }
 
 // byPrompts is a configuration with counts in Redis and metrics of the engines.
@@ -75,7 +44,7 @@ func byPrompts(password, page string) string {
 // withBudgets is one with budgets of tenants, prices and a queue, which is as long as given.
 func (s *stage) withBudgets(length int) string {
 	var targets []string
-	for _, p := range s.proxies {
+	for _, p := range s.Proxies {
 		targets = append(targets, fmt.Sprintf("%q: {\"weight\": 1, \"max_concurrent_requests\": 4}", p.Addr()))
 	}
 	return fmt.Sprintf(`{"lb_policy": "token_budget", "lb_config": {"targets": {%s},
@@ -85,44 +54,9 @@ func (s *stage) withBudgets(length int) string {
 		strings.Join(targets, ", "), length)
 }
 
-// clients have addresses of their own: what one of them alone finds is held against no server.
-var clients = func() (list []*http.Client) {
-	for i := range 16 {
-		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}
-		list = append(list, &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}})
-	}
-	return list
-}()
-
 // ask sends a request of some conversation, and reads the answer.
 func (s *stage) ask(ctx context.Context, model string, stream bool, headers ...string) {
-	s.asks(ctx, rand.IntN(conversations), model, stream, 24, headers...)
-}
-
-// asks sends a request of a conversation for an answer of so many tokens.
-func (s *stage) asks(ctx context.Context, conversation int, model string, stream bool, tokens int, headers ...string) {
-	system := strings.Repeat(fmt.Sprintf("Conversation %d has rules of its own. ", conversation), 40)
-	body := fmt.Sprintf(`{"model": %q, "max_tokens": %d, "stream": %t, "stream_options": {"include_usage": true},
-		"messages": [{"role": "system", "content": %q}, {"role": "user", "content": "question %d"}]}`,
-		model, tokens, stream, system, rand.Int())
-	if !stream {
-		body = strings.Replace(body, `"stream_options": {"include_usage": true},`, "", 1)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.gateway.URL()+"/v1/chat/completions",
-		strings.NewReader(body))
-	if err != nil {
-		return
-	}
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Set(name, value)
-	}
-	resp, err := clients[rand.IntN(len(clients))].Do(r)
-	if err != nil {
-		return
-	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body)
+	s.Ask(ctx, model, rand.IntN(conversations), 40, 24, stream, headers...)
 }
 
 // goOn sends one request of each conversation, in their order, a few at a time.
@@ -133,7 +67,7 @@ func (s *stage) goOn() {
 		go func() {
 			defer all.Done()
 			for i := first; i < conversations; i += 8 {
-				s.asks(s.t.Context(), i, "sim", false, 1)
+				s.Ask(s.t.Context(), "sim", i, 40, 1, false)
 			}
 		}()
 	}
@@ -165,27 +99,6 @@ func (s *stage) send(every time.Duration, ask func(ctx context.Context)) (stop f
 	stop = sync.OnceFunc(func() { cancel(); <-done })
 	s.t.Cleanup(stop)
 	return stop
-}
-
-func (s *stage) push(config string) {
-	s.t.Helper()
-	if err := s.gateway.PushPlugin(s.t.Context(), config); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *stage) set(i int, m faultproxy.Mode) {
-	s.t.Helper()
-	if err := s.proxies[i].Set(m); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *stage) tune(i int, mode vllmsim.Mode) {
-	s.t.Helper()
-	if err := s.engines[i].SetMode(mode); err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 // planted is what has to be said of a fault.
@@ -264,14 +177,14 @@ func (p *prometheus) recordedT() {
 
 // TestFaults plants eight faults in a gateway under traffic, and sees alerts of each begin and end.
 func TestFaults(t *testing.T) {
-	programT(t, "prometheus")
+	fleet.ProgramT(t, "prometheus")
 	window, lasts := "10s", time.Duration(0)
 	if long {
 		window, lasts = "30s", 2*time.Minute
 	}
 	queries := panels(t)
 	s := newStage(t)
-	p := startPrometheus(t, s.gateway, window)
+	p := startPrometheus(t, s.Gateway, window)
 	s.goOn()
 	stopMost := s.send(40*time.Millisecond, s.asking("sim"))
 	s.send(200*time.Millisecond, s.asking("adapter"))
@@ -281,21 +194,21 @@ func TestFaults(t *testing.T) {
 
 	// What is cached is known from Redis, so that goes last.
 	s.goOn()
-	for _, e := range s.engines {
+	for _, e := range s.Engines {
 		e.Reset()
 	}
 	s.goOn()
-	s.set(0, faultproxy.Refuse())
-	s.tune(1, vllmsim.ModeSlow)
+	s.Set(0, faultproxy.Refuse())
+	s.Tune(1, vllmsim.ModeSlow)
 	stopHalf := s.send(200*time.Millisecond, s.asking("half"))
 	first := []planted{
 		{"dead engine", "WarmgateServerUnhealthy", map[string]string{"cluster": "llm"}},
-		{"slow engine", "WarmgateServerSlowToWrite", map[string]string{"endpoint": s.proxies[1].Addr()}},
+		{"slow engine", "WarmgateServerSlowToWrite", map[string]string{"endpoint": s.Proxies[1].Addr()}},
 		{"cache lost", "WarmgateCacheLost", map[string]string{"cluster": "llm"}},
 		{"adapter on half the pool", "WarmgateModelNotEverywhere", map[string]string{"model": "half"}},
 	}
 	p.await(first)
-	s.push(byPrompts("another", "/nothing"))
+	s.Push(byPrompts("another", "/nothing"))
 	then := []planted{
 		{"wrong Redis password", "WarmgateRedisLogin", map[string]string{"cause": "auth"}},
 		{"scrapes answered 404", "WarmgateScrapesFail", map[string]string{"result": "status"}},
@@ -319,7 +232,7 @@ func TestFaults(t *testing.T) {
 	p.over(append(first[:3], then...)) // a model counts as asked for until 10 minutes after its last request
 
 	stop()
-	s.push(s.withBudgets(1000))
+	s.Push(s.withBudgets(1000))
 	p.over(second)
 }
 
@@ -332,9 +245,9 @@ func (s *stage) asking(model string) func(ctx context.Context) {
 
 // crowd mends servers, and has one tenant use up its budget, and more come at once than fit into the queue.
 func (s *stage) crowd(ask func(context.Context)) (stop func()) {
-	s.set(0, faultproxy.Pass())
-	s.tune(1, vllmsim.ModeOK)
-	s.push(s.withBudgets(1))
+	s.Set(0, faultproxy.Pass())
+	s.Tune(1, vllmsim.ModeOK)
+	s.Push(s.withBudgets(1))
 	stopFlood := s.send(50*time.Millisecond, func(ctx context.Context) { s.ask(ctx, "sim", true, "x-tenant: flood") })
 	stopBursts := s.send(3*time.Second, func(ctx context.Context) {
 		var all sync.WaitGroup

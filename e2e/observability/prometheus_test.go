@@ -6,18 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/child"
+	"github.com/warmgate/warmgate/e2e/fleet"
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
@@ -39,69 +35,18 @@ func hastened(text, window string) string {
 	return waits.ReplaceAllString(text, "$1 1s")
 }
 
-// serve leads to a gateway's page of statistics until the test ends: it is at a Unix socket.
-func serve(t *testing.T, g *harness.Gateway) *httptest.Server {
-	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, err := g.Prometheus(r.Context())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		w.Header().Set("content-type", "text/plain; version=0.0.4")
-		_, _ = io.WriteString(w, text)
-	}))
-	t.Cleanup(page.Close)
-	return page
-}
-
 // startPrometheus runs it until the test ends.
 func startPrometheus(t *testing.T, g *harness.Gateway, window string) *prometheus {
 	t.Helper()
-	program := programT(t, "prometheus")
-	page := serve(t, g)
-	dir := t.TempDir()
+	files := map[string]string{}
 	for _, name := range []string{"rules.yaml", "alerts.yaml"} {
-		text := hastened(string(harness.ReadT(t, folder+name)), window)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		files[name] = hastened(string(harness.ReadT(t, folder+name)), window)
 	}
-	config := fmt.Sprintf(`
-global: {scrape_interval: 1s, evaluation_interval: 1s}
-rule_files: [rules.yaml, alerts.yaml]
-scrape_configs:
-- job_name: gateway
-  metrics_path: /
-  static_configs: [{targets: [%q]}]
-`, page.Listener.Addr())
-	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	p := &prometheus{t: t, url: "http://127.0.0.1:" + harness.FreePortT(t)}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+strings.TrimPrefix(p.url, "http://"))
-	command.Stdout, command.Stderr = log, log
-	process, err := child.Start(command)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = process.Kill()
-		<-process.Done()
-		log.Close()
-		if text, _ := os.ReadFile(log.Name()); t.Failed() {
-			t.Logf("Prometheus's log ends:\n%s", text[max(0, len(text)-2000):])
-		}
-	})
-	harness.Await(t, func() error { return p.get("/-/ready", nil) })
+	const global = "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [rules.yaml, alerts.yaml]"
+	p := &prometheus{t: t, url: fleet.PrometheusT(t, g, global, files)}
 	harness.Await(t, func() error {
 		if len(p.query("rate(warmgate_config_valid[3s])")) == 0 {
-			return fmt.Errorf("nothing was scraped of %s: %v", page.URL, p.query("up"))
+			return fmt.Errorf("nothing was scraped: %v", p.query("up"))
 		}
 		return nil
 	})

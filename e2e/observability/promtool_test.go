@@ -14,21 +14,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/warmgate/warmgate/e2e/fleet"
 	"github.com/warmgate/warmgate/e2e/harness"
 )
-
-// programT returns a program of Debian's package prometheus, or skips the test.
-func programT(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("no %s in the PATH: build/prometheus.sh installs it", name)
-		}
-		t.Skipf("no %s in the PATH: build/prometheus.sh installs it", name)
-	}
-	return path
-}
 
 // alert is one of alerts.yaml.
 type alert struct {
@@ -157,7 +145,7 @@ func during(value, before int) string { return fmt.Sprintf("%dx19 %dx59 %dx40", 
 // TestAlerts has each alert raised by what it is for, not before its time, and by nothing else than that; and sees
 // that it is over when that is mended.
 func TestAlerts(t *testing.T) {
-	promtool := programT(t, "promtool")
+	promtool := fleet.ProgramT(t, "promtool")
 	var b strings.Builder
 	// Without the rules of the conventions, which no alert needs: they would take most of the time.
 	recording := filepath.Join(t.TempDir(), "recording.yaml")
@@ -242,7 +230,7 @@ func (f *fault) write(t *testing.T, b *strings.Builder, a alert) {
 // TestRules has promtool check the files, and both forms of the bounds of buckets, which Prometheus's releases differ
 // in.
 func TestRules(t *testing.T) {
-	promtool := programT(t, "promtool")
+	promtool := fleet.ProgramT(t, "promtool")
 	out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", "--lint-fatal",
 		harness.PathT(t, folder+"rules.yaml"), harness.PathT(t, folder+"alerts.yaml")).CombinedOutput()
 	if err != nil {

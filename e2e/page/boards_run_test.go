@@ -4,15 +4,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -21,12 +16,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/warmgate/warmgate/e2e/child"
 	"github.com/warmgate/warmgate/e2e/faultproxy"
-	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/fleet"
 	"github.com/warmgate/warmgate/internal/vllmsim"
-	"github.com/warmgate/warmgate/internal/vllmsim/vllmsimtest"
 )
 
 var (
@@ -34,72 +26,58 @@ var (
 	faulty    = flag.Bool("faults", false, "then have one fault after another, each until it is shown")
 )
 
-// password is the one that Redis has.
-const password = "a password of the test's own"
-
-// fleet is a gateway before six simulated servers, each behind a proxy, with counts in Redis, prices and a queue.
-type fleet struct {
-	engines []*vllmsim.Server
-	proxies []*faultproxy.Proxy
-	gateway *harness.Gateway
-	burst   atomic.Int64 // so many more of a tenant with each request
-	halves  atomic.Bool  // an adapter is asked for that half of the servers have
+// busyFleet is one under traffic, with prices and a queue.
+type busyFleet struct {
+	*fleet.Fleet
+	burst  atomic.Int64 // how many requests of one tenant come beside each of the others
+	halves atomic.Bool  // some requests are for an adapter that half of the servers have
 }
 
 // fault is what may go wrong, and the tile that shows it with a text in it.
 type fault struct {
 	name, tile, text string
-	meet, end        func(t *testing.T, f *fleet)
+	begin, end       func(*busyFleet)
 }
 
 var faults = []fault{
 	{
 		"a slow server", "Slow servers", "slow",
-		func(t *testing.T, f *fleet) { f.mode(t, 2, vllmsim.ModeSlow) },
-		func(t *testing.T, f *fleet) { f.mode(t, 2, vllmsim.ModeOK) },
+		func(f *busyFleet) { f.Tune(2, vllmsim.ModeSlow) },
+		func(f *busyFleet) { f.Tune(2, vllmsim.ModeOK) },
 	},
 	{
 		"a lost cache", "Caches", "lost its cache",
-		func(_ *testing.T, f *fleet) { f.engines[1].Reset() }, func(*testing.T, *fleet) {},
+		func(f *busyFleet) { f.Engines[1].Reset() }, func(*busyFleet) {},
 	},
 	{
 		"an adapter on half the servers", "Models", "half",
-		func(_ *testing.T, f *fleet) { f.halves.Store(true) }, func(_ *testing.T, f *fleet) { f.halves.Store(false) },
+		func(f *busyFleet) { f.halves.Store(true) }, func(f *busyFleet) { f.halves.Store(false) },
 	},
 	{
 		"a wrong password of Redis", "Redis", "auth",
-		func(t *testing.T, f *fleet) { f.push(t, settings("another", "/metrics", 50)) },
-		func(t *testing.T, f *fleet) { f.push(t, settings(password, "/metrics", 50)) },
+		func(f *busyFleet) { f.Push(settings("another", "/metrics", 50)) },
+		func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 50)) },
 	},
 	{
 		"scrapes answered 404", "Engine metrics", "status",
-		func(t *testing.T, f *fleet) { f.push(t, settings(password, "/nothing", 50)) },
-		func(t *testing.T, f *fleet) { f.push(t, settings(password, "/metrics", 50)) },
+		func(f *busyFleet) { f.Push(settings(fleet.Password, "/nothing", 50)) },
+		func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 50)) },
 	},
 	{
 		"a dead server", "Servers that fail", "",
-		func(t *testing.T, f *fleet) { f.set(t, 3, faultproxy.Refuse()) },
-		func(t *testing.T, f *fleet) { f.set(t, 3, faultproxy.Pass()) },
+		func(f *busyFleet) { f.Set(3, faultproxy.Refuse()) },
+		func(f *busyFleet) { f.Set(3, faultproxy.Pass()) },
 	},
 	{
 		"a queue that is too short", "Queue", "max_queue_size_exceeded",
-		func(t *testing.T, f *fleet) { f.push(t, settings(password, "/metrics", 1)); f.burst.Store(2) },
-		func(t *testing.T, f *fleet) { f.push(t, settings(password, "/metrics", 50)); f.burst.Store(0) },
+		func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 1)); f.burst.Store(2) },
+		func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 50)); f.burst.Store(0) },
 	},
 	{
 		"a tenant that floods", "Tenants and budgets", "tenant-3",
-		func(_ *testing.T, f *fleet) { f.burst.Store(8) }, func(_ *testing.T, f *fleet) { f.burst.Store(0) },
+		func(f *busyFleet) { f.burst.Store(8) }, func(f *busyFleet) { f.burst.Store(0) },
 	},
 }
-
-// clients have addresses of their own: what one of them meets alone says little of a server.
-var clients = func() (list [8]http.Client) {
-	for i := range list {
-		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(10+i))}}
-		list[i].Transport = &http.Transport{DialContext: from.DialContext, MaxIdleConnsPerHost: 16}
-	}
-	return list
-}()
 
 func settings(password, page string, length int) string {
 	return fmt.Sprintf(`{"lb_policy": "prefix_cache", "lb_config": {"password": %q, "metrics": {"path": %q},
@@ -113,49 +91,8 @@ func settings(password, page string, length int) string {
 		"redis_cluster": "warmgate-redis"}}}`, password, page, length)
 }
 
-func newFleet(t *testing.T) *fleet {
-	redis := redisserver.StartT(t, redisserver.Options{Config: []string{"requirepass \"" + password + "\""}})
-	f := new(fleet)
-	o := harness.Options{Workers: 2, Redis: redis.Addr(), Config: settings(password, "/metrics", 50)}
-	for i := range 6 {
-		c := vllmsim.DefaultConfig()
-		c.NumBlocks = 4096
-		c.Index, c.Adapters, c.MaxLoras = i, []string{"adapter", "half"}[:1+i%2], 4
-		f.engines = append(f.engines, vllmsimtest.StartT(t, c))
-		proxy, err := faultproxy.Start(t.Context(), f.engines[i].Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.proxies = append(f.proxies, proxy)
-		o.Endpoints = append(o.Endpoints, harness.Endpoint{Addr: proxy.Addr()})
-	}
-	f.gateway = harness.StartT(t, o)
-	return f
-}
-
-func (f *fleet) set(t *testing.T, i int, m faultproxy.Mode) {
-	t.Helper()
-	if err := f.proxies[i].Set(m); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (f *fleet) mode(t *testing.T, i int, m vllmsim.Mode) {
-	t.Helper()
-	if err := f.engines[i].SetMode(m); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (f *fleet) push(t *testing.T, config string) {
-	t.Helper()
-	if err := f.gateway.PushPlugin(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // ask sends one turn of a conversation, and reads the answer; one client in twenty leaves while it comes.
-func (f *fleet) ask(ctx context.Context, tenant string) {
+func (f *busyFleet) ask(ctx context.Context, tenant string) {
 	model, class := "sim", "chat"
 	if rand.IntN(5) == 0 {
 		model = "adapter"
@@ -172,27 +109,11 @@ func (f *fleet) ask(ctx context.Context, tenant string) {
 		ctx = left
 	}
 	number := rand.IntN(100)
-	system := strings.Repeat(fmt.Sprintf("Conversation %d has rules of its own. ", number), 10+number*7%90)
-	body := fmt.Sprintf(`{"model": %q, "max_tokens": %d, "stream": true, "stream_options": {"include_usage": true},
-		"messages": [{"role": "system", "content": %q}, {"role": "user", "content": "question %d"}]}`,
-		model, 20+rand.IntN(80), system, rand.Int())
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.gateway.URL()+"/v1/chat/completions",
-		strings.NewReader(body))
-	if err != nil {
-		return
-	}
-	r.Header.Set("x-tenant", tenant)
-	r.Header.Set("x-class", class)
-	resp, err := clients[rand.IntN(len(clients))].Do(r)
-	if err != nil {
-		return
-	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body)
+	f.Ask(ctx, model, number, 10+number*7%90, 20+rand.IntN(80), true, "x-tenant: "+tenant, "x-class: "+class)
 }
 
 // send has requests come at random until the context is over.
-func (f *fleet) send(ctx context.Context) {
+func (f *busyFleet) send(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(time.Duration(rand.ExpFloat64() * float64(60*time.Millisecond)))
 		go f.ask(ctx, fmt.Sprintf("tenant-%d", rand.IntN(4)))
@@ -202,47 +123,17 @@ func (f *fleet) send(ctx context.Context) {
 	}
 }
 
-// scrape starts a Prometheus that scrapes the gateway every two seconds, and returns what leads to it.
-func (f *fleet) scrape(t *testing.T) http.Handler {
-	t.Helper()
-	program, err := exec.LookPath("prometheus")
-	if err != nil {
-		t.Skip("no prometheus in PATH")
-	}
-	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, err := f.gateway.Prometheus(r.Context())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		w.Header().Set("content-type", "text/plain; version=0.0.4")
-		_, _ = io.WriteString(w, text)
-	}))
-	t.Cleanup(page.Close)
-	dir := t.TempDir()
-	config := fmt.Sprintf("global: {scrape_interval: 2s}\nscrape_configs:\n- job_name: gateway\n"+
-		"  metrics_path: /\n  static_configs: [{targets: [%q], labels: {instance: gateway-1}}]\n", page.Listener.Addr())
-	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	address := "127.0.0.1:" + harness.FreePortT(t)
-	command := exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yml"),
-		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
-	process, err := child.Start(command)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = process.Kill(); <-process.Done() })
-	return httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
-}
-
 // TestBoardsRun makes pictures of the dashboards of a real gateway, scraped by a real Prometheus, in build/out.
 func TestBoardsRun(t *testing.T) {
 	if *boardsFor == 0 {
 		t.Skip("takes minutes: -boards=5m")
 	}
-	f := newFleet(t)
-	prometheus := f.scrape(t)
+	f := &busyFleet{Fleet: fleet.StartT(t, 2, settings(fleet.Password, "/metrics", 50))}
+	at, err := url.Parse(fleet.PrometheusT(t, f.Gateway, "global: {scrape_interval: 2s}", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	prometheus := httputil.NewSingleHostReverseProxy(at)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go f.send(ctx)
@@ -269,11 +160,11 @@ func (b browser) save(t *testing.T, name, url string) {
 
 // findFaults has one fault after another, and says how long it takes until the dashboard names it: less than three
 // minutes.
-func findFaults(t *testing.T, f *fleet, url string) {
+func findFaults(t *testing.T, f *busyFleet, url string) {
 	for _, fault := range faults {
 		b := open(t) // a browser has a time to live
 		before := b.red(t, url, fault.tile)
-		fault.meet(t, f)
+		fault.begin(f)
 		began, words := time.Now(), ""
 		for words == "" && time.Since(began) < 3*time.Minute {
 			time.Sleep(3 * time.Second)
@@ -288,7 +179,7 @@ func findFaults(t *testing.T, f *fleet, url string) {
 		}
 		t.Logf("%s: seen after %v in %s: %s", fault.name, took, fault.tile, words)
 		b.save(t, strings.ReplaceAll(fault.name, " ", "-"), url+"/?last=120&rows=What+is+wrong+now,Servers")
-		fault.end(t, f)
+		fault.end(f)
 	}
 }
 
