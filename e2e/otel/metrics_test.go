@@ -91,7 +91,7 @@ func (b *backend) genAI(t *testing.T) map[string]series {
 		for _, scope := range resource.ScopeMetrics().All() {
 			for _, m := range scope.Metrics().All() {
 				if m.Type() != pmetric.MetricTypeHistogram {
-					continue // what the receiver says of its scrapes
+					continue // statistics of the scrapes themselves
 				}
 				for _, p := range m.Histogram().DataPoints().All() {
 					key := m.Name()

@@ -21,7 +21,7 @@ type answer struct {
 	cached  int
 	finish  enginesim.Finish
 	buf     []byte
-	told    Told
+	report  Report
 }
 
 // begin sends the head of a stream, as vLLM does before the first token exists.
@@ -69,13 +69,13 @@ func (a *answer) sendTokens(from, to int) {
 
 // sending notes that output is sent.
 func (a *answer) sending() {
-	if a.told.First.IsZero() {
-		a.told.First = time.Now()
+	if a.report.First.IsZero() {
+		a.report.First = time.Now()
 	}
 }
 
 // sent notes that so many tokens of the answer were sent.
-func (a *answer) sent(tokens int) { a.told.Last, a.told.Sent = time.Now(), tokens }
+func (a *answer) sent(tokens int) { a.report.Last, a.report.Sent = time.Now(), tokens }
 
 // end sends the usage, if requested, and the end mark, and returns the status it counts as.
 func (a *answer) end() int {
@@ -96,7 +96,7 @@ func (a *answer) end() int {
 	if a.r.Context().Err() != nil {
 		return statusGone
 	}
-	a.told.Whole = true
+	a.report.Whole = true
 	return http.StatusOK
 }
 
@@ -104,7 +104,7 @@ func (a *answer) end() int {
 func (a *answer) sendWhole() int {
 	a.sending()
 	defer a.sent(a.tokens)
-	a.told.Whole = true
+	a.report.Whole = true
 	if d := a.req.dialect; d != nil {
 		content := fmt.Sprintf(d.part, enginesim.Text(a.seed, a.tokens))
 		if a.req.toolInput != "" {

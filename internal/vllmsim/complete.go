@@ -60,11 +60,11 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) int
 		id:      s.started.UnixNano() + int64(s.ids.Add(1)),
 		created: s.started.Unix(),
 	}
-	if tell := s.cfg.Tell; tell != nil {
-		a.told.Arrived = time.Now()
+	if report := s.cfg.Report; report != nil {
+		a.report.Arrived = time.Now()
 		defer func() {
-			a.told.Prompt, a.told.Cached = a.req.promptLen, a.cached
-			tell(r, a.told)
+			a.report.Prompt, a.report.Cached = a.req.promptLen, a.cached
+			report(r, a.report)
 		}()
 	}
 	if s.cfg.Instant {

@@ -42,13 +42,13 @@ type Config struct {
 	// Watch, when set, is called with every request to the model, in any failure mode, and what it returns
 	// when that request has ended. Calls may overlap.
 	Watch func(*http.Request) (ended func())
-	// Tell, when set, is called when a completion has ended, however it did, with what the server itself knows of it.
+	// Report, when set, is called when a completion has ended, however it did, with what the server itself knows of it.
 	// Calls may overlap.
-	Tell func(*http.Request, Told)
+	Report func(*http.Request, Report)
 }
 
-// Told is what a server knows of a completion that has ended. Times are zero where nothing was sent.
-type Told struct {
+// Report is what a server knows of a completion that has ended. Times are zero where nothing was sent.
+type Report struct {
 	Arrived     time.Time // all of the request was read
 	First, Last time.Time // before the first and after the latest output was sent
 	Prompt      int       // tokens

@@ -239,18 +239,18 @@ func TestConfigIsStrict(t *testing.T) {
 	}
 }
 
-// TestTold has a server tell of an answer that came to its end, of one that it broke off, and of one whose client left.
-func TestTold(t *testing.T) {
-	told := make(chan vllmsim.Told, 1)
-	s := start(t, vllmsim.Config{Tell: func(_ *http.Request, x vllmsim.Told) { told <- x }})
+// TestReports has a server report an answer that came to its end, one that it broke off, and one whose client left.
+func TestReports(t *testing.T) {
+	reports := make(chan vllmsim.Report, 1)
+	s := start(t, vllmsim.Config{Report: func(_ *http.Request, x vllmsim.Report) { reports <- x }})
 	must(t, http.MethodPost, s.URL()+chatPath, chat("x", 7, `,"stream":true`))
-	x := <-told
+	x := <-reports
 	if x.Sent != 7 || !x.Whole || x.Prompt == 0 || x.Arrived.After(x.First) || x.First.After(x.Last) {
 		t.Errorf("whole: %+v", x)
 	}
 	_, err := send(context.Background(), http.MethodPost, s.URL()+chatPath,
 		chat("x", 7, `,"stream":true,"sim_reset_after":3`))
-	if x = <-told; err == nil || x.Sent != 3 || x.Whole {
+	if x = <-reports; err == nil || x.Sent != 3 || x.Whole {
 		t.Errorf("broken off: %v, %+v", err, x)
 	}
 	setTuning(t, s, endless())
@@ -264,7 +264,7 @@ func TestTold(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	leave()
-	if x = <-told; <-left == nil || x.Whole || x.Sent > 299 {
+	if x = <-reports; <-left == nil || x.Whole || x.Sent > 299 {
 		t.Errorf("its client left: %+v", x)
 	}
 }

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// settles is after which time all VMs have told what has happened.
+	// settles is how long after an event all VMs have reported theirs.
 	settles = 2500 * time.Millisecond
-	// silence is after which time a VM with requests that tells nothing is gone.
+	// silence is how long a VM with requests may report nothing until it counts as gone.
 	silence = 10 * time.Second
-	// maxClusters bounds the clusters, and maxFeeds the VMs that tell of one.
+	// maxClusters bounds the clusters, and maxFeeds the VMs that report on one.
 	maxClusters = 32
 	maxFeeds    = 512
 	// maxPending bounds the events of a VM that have not settled.
@@ -23,7 +23,7 @@ const (
 	forgetAfter = 10 * time.Minute
 	// pause is for how long a cluster is left alone of which there was too much.
 	pause = time.Minute
-	// idleCluster is how long a cluster is kept of which nobody tells.
+	// idleCluster is how long a cluster is kept on which no VM reports.
 	idleCluster = 10 * time.Minute
 )
 
@@ -64,7 +64,7 @@ func (m *Model) Take() uint64 {
 	return uint64(whole)
 }
 
-// feed is what a VM tells of a cluster.
+// feed is what a VM reports of a cluster.
 type feed struct {
 	number  uint32 // of its last batch
 	heard   time.Duration
@@ -166,7 +166,7 @@ func (c *Cluster) readEvents(r *wire.Reader[[]byte], f *feed, places []int32) {
 	for range r.Count(3) {
 		e := event{kind: kind(r.Byte())}
 		at += time.Duration(min(r.Uvarint(), math.MaxInt32)) * time.Microsecond
-		e.at, e.of = at, Ticket(r.Uvarint())
+		e.at, e.of = at, ID(r.Uvarint())
 		if e.kind == sent {
 			if p := r.Uvarint(); p > 0 && p <= uint64(len(places)) {
 				e.place = places[p-1]

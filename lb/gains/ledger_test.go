@@ -61,7 +61,7 @@ type twice struct {
 // told is a request of both.
 type told struct {
 	vm     int
-	ticket Ticket
+	id     ID
 	flight *Flight
 	sent   bool
 }
@@ -85,12 +85,12 @@ func (c *twice) happen() {
 	}
 	switch r := c.recorders[q.vm]; {
 	case kind == 0:
-		r.Come(c.now, &q.ticket)
+		r.Come(c.now, &q.id)
 		q.flight = c.all.Come(c.now)
 		c.open = append(c.open, q)
 	case kind == 1, !q.sent:
 		addr := c.list[rapid.IntRange(0, len(c.list)-1).Draw(c.rt, "endpoint")].Addr
-		if r.Sent(c.now, &q.ticket, addr); q.flight == nil {
+		if r.Sent(c.now, &q.id, addr); q.flight == nil {
 			c.open = append(c.open, q)
 		}
 		q.flight, q.sent = c.all.Send(c.now, q.flight, c.all.PlaceOf(addr)), true
@@ -100,7 +100,7 @@ func (c *twice) happen() {
 }
 
 func (c *twice) end(q *told) {
-	c.recorders[q.vm].Ended(c.now, &q.ticket)
+	c.recorders[q.vm].Ended(c.now, &q.id)
 	c.all.End(c.now, q.flight)
 	c.open = slices.DeleteFunc(c.open, func(o *told) bool { return o == q })
 }
@@ -110,7 +110,7 @@ func TestLedger(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		list := places(rapid.IntRange(1, 4).Draw(rt, "endpoints"), rapid.IntRange(1, 3).Draw(rt, "slots"))
 		c := &twice{crowd: newCrowd(rapid.IntRange(1, 4).Draw(rt, "VMs"), list), rt: rt, all: NewWorlds(1)}
-		var first Ticket // so that the ledger knows the endpoints
+		var first ID // so that the ledger knows the endpoints
 		c.recorders[0].Sent(c.now, &first, "0")
 		c.recorders[0].Ended(c.now, &first)
 		c.gained()
@@ -138,7 +138,7 @@ func TestLedger(t *testing.T) {
 // TestVMsThatAreGone ends the requests of a VM that tells nothing any more.
 func TestVMsThatAreGone(t *testing.T) {
 	c := newCrowd(2, places(2, 1))
-	var a, b, lost Ticket
+	var a, b, lost ID
 	c.recorders[1].Sent(c.now, &lost, "0")
 	c.recorders[0].Sent(c.now, &a, "0")
 	c.recorders[0].Sent(c.now, &b, "1")
@@ -158,29 +158,29 @@ func TestVMsThatAreGone(t *testing.T) {
 
 // TestMissingBatches has the worlds begin anew, after a pause: what is missing would show as requests that never end.
 func TestMissingBatches(t *testing.T) {
-	for name, lose := range map[string]func(c *crowd, t *Ticket){
-		"a batch was not told": func(c *crowd, _ *Ticket) { c.recorders[0].Append(nil, 0, "llm", "", nil) },
-		"too many events": func(c *crowd, ticket *Ticket) {
+	for name, lose := range map[string]func(c *crowd, t *ID){
+		"a batch was not reported": func(c *crowd, _ *ID) { c.recorders[0].Append(nil, 0, "llm", "", nil) },
+		"too many events": func(c *crowd, id *ID) {
 			for range maxEvents + 1 {
-				c.recorders[0].Sent(c.now, ticket, "0")
+				c.recorders[0].Sent(c.now, id, "0")
 			}
 		},
 	} {
 		c := newCrowd(1, places(2, 1))
-		var kept, ticket Ticket
+		var kept, id ID
 		c.recorders[0].Sent(c.now, &kept, "0")
 		c.tick()
 		before := c.ledger.Clusters["llm"].Worlds
-		c.recorders[0].Sent(c.now, &ticket, "0")
-		lose(c, &ticket)
-		c.recorders[0].Ended(c.now, &ticket)
+		c.recorders[0].Sent(c.now, &id, "0")
+		lose(c, &id)
+		c.recorders[0].Ended(c.now, &id)
 		c.tick()
 		of := c.ledger.Clusters["llm"]
 		if of.Worlds == before || of.pausedTo != c.now+pause {
 			t.Errorf("%s: the worlds go on", name)
 		}
 		c.recorders[0].Ended(c.now, &kept)
-		var later Ticket
+		var later ID
 		for c.now < of.pausedTo {
 			c.tick()
 		}
@@ -250,21 +250,21 @@ func TestBounds(t *testing.T) {
 	if l.Advance(idleCluster + 2); len(l.Clusters) != 0 {
 		t.Errorf("%d clusters are kept", len(l.Clusters))
 	}
-	var tickets []Ticket
+	var ids []ID
 	for range maxOpen + 1 {
-		var t Ticket
+		var t ID
 		r.Sent(0, &t, "")
-		tickets = append(tickets, t)
+		ids = append(ids, t)
 	}
-	if last := tickets[maxOpen]; last != 0 || tickets[maxOpen-1] != maxOpen {
-		t.Errorf("ticket %d for one too many", last)
+	if last := ids[maxOpen]; last != 0 || ids[maxOpen-1] != maxOpen {
+		t.Errorf("ID %d for one too many", last)
 	}
 }
 
 // TestFormats pins what other VMs read.
 func TestFormats(t *testing.T) {
 	r := NewRecorder()
-	var first, next Ticket
+	var first, next ID
 	r.Come(time.Second, &first)
 	r.Sent(time.Second+2*time.Millisecond, &first, "b:1")
 	r.Sent(time.Second+3*time.Millisecond, &next, "gone")
@@ -286,7 +286,7 @@ func TestFormats(t *testing.T) {
 func FuzzLog(f *testing.F) {
 	good := func() []byte {
 		r := NewRecorder()
-		var a, b Ticket
+		var a, b ID
 		r.Come(time.Second, &a)
 		r.Sent(time.Second, &a, "0")
 		r.Sent(2*time.Second, &b, "1")
@@ -318,10 +318,10 @@ func FuzzLog(f *testing.F) {
 // BenchmarkRecorded is what of that is done where the request is.
 func BenchmarkRecorded(b *testing.B) {
 	r, list := NewRecorder(), places(16, 8)
-	tickets, log := make([]Ticket, 512), wire.Writer(nil)
+	ids, log := make([]ID, 512), wire.Writer(nil)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		at, t := time.Hour+time.Duration(n)*time.Millisecond, &tickets[n%512]
+		at, t := time.Hour+time.Duration(n)*time.Millisecond, &ids[n%512]
 		r.Ended(at, t) // that of 512 requests ago
 		r.Sent(at, t, list[n*7%16].Addr)
 		if n%256 == 255 {
@@ -332,7 +332,7 @@ func BenchmarkRecorded(b *testing.B) {
 
 // BenchmarkRequest is what a request costs: recorded and told by one of four VMs, and read by one for all.
 func BenchmarkRequest(b *testing.B) {
-	c, tickets := newCrowd(4, places(16, 8)), make([]Ticket, 512)
+	c, ids := newCrowd(4, places(16, 8)), make([]ID, 512)
 	addrs := make([]string, 16)
 	for i := range addrs {
 		addrs[i] = strconv.Itoa(i)
@@ -340,7 +340,7 @@ func BenchmarkRequest(b *testing.B) {
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
 		vm := n % 4
-		r, t := c.recorders[vm], &tickets[n%512]
+		r, t := c.recorders[vm], &ids[n%512]
 		at := c.now + time.Duration(n%1000)*time.Millisecond
 		r.Ended(at, t) // that of 512 requests ago
 		r.Sent(at, t, addrs[n*7%16])

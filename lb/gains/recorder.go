@@ -18,8 +18,8 @@ import (
 // also the place among the endpoints, a varint, 0 for none of them; then, by the label of a model, what streams have
 // shown, and cached tokens, each a varint for how many: see appendModels.
 
-// Ticket is what a VM keeps with a request that is recorded, 0 for none. When the request is over another one gets it.
-type Ticket uint32
+// ID is what a VM keeps with a request that is recorded, 0 for none. When the request is over another one gets it.
+type ID uint32
 
 // kind is what an event is.
 type kind uint8
@@ -36,7 +36,7 @@ type event struct {
 	kind  kind
 	place int32 // of the worlds, one more than its number; 0 for none
 	at    time.Duration
-	of    Ticket
+	of    ID
 }
 
 const (
@@ -59,8 +59,8 @@ type recorded struct {
 // Recorder records the requests of a cluster in one VM.
 type Recorder struct {
 	events   []recorded
-	unused   []Ticket
-	last     Ticket
+	unused   []ID
+	last     ID
 	open     int
 	prefills []modelPrefill
 	cached   map[string]int64 // tokens, by the label of the model
@@ -79,19 +79,19 @@ func NewRecorder() *Recorder {
 }
 
 // Come records a request that waits in the gateway. One that was recorded is not again.
-func (r *Recorder) Come(at time.Duration, t *Ticket) {
+func (r *Recorder) Come(at time.Duration, t *ID) {
 	if *t != 0 {
 		return
 	}
-	if *t = r.ticket(); *t != 0 {
+	if *t = r.newID(); *t != 0 {
 		r.add(recorded{event: event{kind: comes, at: at, of: *t}})
 	}
 }
 
 // Sent records that a request was sent to an endpoint.
-func (r *Recorder) Sent(at time.Duration, t *Ticket, addr string) {
+func (r *Recorder) Sent(at time.Duration, t *ID, addr string) {
 	if *t == 0 {
-		*t = r.ticket()
+		*t = r.newID()
 	}
 	if *t == 0 {
 		return
@@ -100,7 +100,7 @@ func (r *Recorder) Sent(at time.Duration, t *Ticket, addr string) {
 }
 
 // Ended records that a request is over, or is not in the gateway's hands any more.
-func (r *Recorder) Ended(at time.Duration, t *Ticket) {
+func (r *Recorder) Ended(at time.Duration, t *ID) {
 	if *t == 0 {
 		return
 	}
@@ -124,13 +124,13 @@ func (r *Recorder) Prefill(model string, p Prefill) {
 	}
 }
 
-// Active reports whether there is anything to tell.
+// Active reports whether there is anything to report.
 func (r *Recorder) Active() bool {
 	return r.open > 0 || len(r.events)+len(r.cached)+len(r.prefills) > 0 || r.lost
 }
 
-// ticket returns a ticket that no request has, 0 if there are too many.
-func (r *Recorder) ticket() (t Ticket) {
+// newID returns an ID that no request has, 0 if there are too many.
+func (r *Recorder) newID() (t ID) {
 	if r.open >= maxOpen {
 		r.lost = true
 		return 0

@@ -24,7 +24,7 @@ const (
 	prefillAge = time.Hour
 	// minSpread is by how many tokens the long prompts must be longer than the short ones.
 	minSpread = 128
-	// maxError is the relative error above which a speed is not told.
+	// maxError is the relative error above which a speed is not shown.
 	maxError = 0.25
 	// groups is how many parts of the streams are looked at each by itself, for the error.
 	groups = 4

@@ -84,7 +84,7 @@ func (s *Stream) OnResponseHeaders(end bool) {
 	for pl := s.first; pl != nil; pl = pl.inside {
 		s.plugin.VM.Callback(s.Context, "response headers", func() { pl.answerBegins(end) }, nil)
 		if end && pl.inside == nil {
-			pl.span.tell(true)
+			pl.span.update(true)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (pl *choice) takeAnswer(size int, end bool) {
 		pl.Response.Unread = true
 	}
 	if pl.inside == nil {
-		pl.span.tell(end)
+		pl.span.update(end)
 	}
 }
 
@@ -114,7 +114,7 @@ func (pl *choice) takeAnswer(size int, end bool) {
 func (s *Stream) OnResponseTrailers() {
 	for pl := s.first; pl != nil; pl = pl.inside {
 		if pl.Response.Complete = true; pl.inside == nil {
-			pl.span.tell(true)
+			pl.span.update(true)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type choice struct {
 	outer  *choice // the one that this is inside of, nil for none
 	seen   seen    // what has come of the request, for the one inside a cluster
 	note   string  // the decision, as the line of the access log has it
-	span   span    // what its span is told
+	span   span    // shows it to the span of its request
 }
 
 // newChoice returns a choice for the request by a configuration, nil if that is not known yet, inside of another one

@@ -24,7 +24,7 @@ func (pl *choice) setNote() {
 	}
 	v.Line, pl.note = line, string(line)
 	pl.Gateway.SetNote(line)
-	if pl.span.tells() {
+	if pl.span.isOn() {
 		pl.span.show()
 	}
 }

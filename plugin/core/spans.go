@@ -10,43 +10,43 @@ import (
 // plugin hears of the end of its request: so what is known is shown when the request is placed, when a stream shows its
 // first output, and when the answer has passed. A span of a request that breaks off has what was known until then.
 
-// told is how much of a request was shown.
-type told uint8
+// shown is how much of a request its span has.
+type shown uint8
 
 const (
-	toldNothing told = iota
-	toldBegin        // of its answer
-	toldAll
+	shownNothing shown = iota
+	shownBegin         // of its answer
+	shownAll
 )
 
-// span is what the span of one choice is told.
+// span shows one choice to the span of its request.
 type span struct {
 	of *placement.Serving
 	by interface { // the choice
 		know(m *measured.Request) placement.Record
 	}
-	in   *vm.VM
-	told told
+	in    *vm.VM
+	shown shown
 }
 
-// tell shows what has come of the answer, once each time that there is more. ended: all of it has passed.
-func (s *span) tell(ended bool) {
-	if s.told == toldAll || !s.tells() {
+// update shows what has come of the answer, once each time that there is more. ended: all of it has passed.
+func (s *span) update(ended bool) {
+	if s.shown == shownAll || !s.isOn() {
 		return
 	}
 	switch {
 	case ended:
-		s.told = toldAll
-	case s.told == toldNothing && s.of.Of.Response.FirstAt > 0:
-		s.told = toldBegin
+		s.shown = shownAll
+	case s.shown == shownNothing && s.of.Of.Response.FirstAt > 0:
+		s.shown = shownBegin
 	default:
 		return
 	}
 	s.in.Callback(s.of.Of.Context, "fields of a span", s.show, nil)
 }
 
-// tells reports whether spans are told of the request.
-func (s *span) tells() bool {
+// isOn reports whether the request is shown to its span.
+func (s *span) isOn() bool {
 	pl := s.of.Of
 	return pl.Config != nil && pl.Config.Telemetry.Spans && !pl.Trial
 }
@@ -55,10 +55,10 @@ func (s *span) tells() bool {
 func (s *span) show() {
 	v := s.in
 	m := &v.Measured
-	if s.told == toldAll {
+	if s.shown == shownAll {
 		s.of.JudgeAnswer() // its end comes too late for the span
 	}
 	s.by.know(m)
-	v.Fields = m.Fields(v.Fields[:0], s.told == toldAll)
+	v.Fields = m.Fields(v.Fields[:0], s.shown == shownAll)
 	s.of.Of.Gateway.SetFields(v.Fields)
 }

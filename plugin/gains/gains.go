@@ -1,5 +1,6 @@
 // Package gains says in statistics what was gained: what cached tokens have saved, what least_request would have done.
-// The VMs of a process tell what happens to their requests, and one of them says what comes of it: package lb/gains.
+// The VMs of a process report what happens to their requests, and one of them counts what comes of it: package
+// lb/gains.
 package gains
 
 import (
@@ -19,25 +20,25 @@ import (
 )
 
 const (
-	// every is how often VMs tell, and one of them reads that.
+	// every is how often VMs report, and one of them reads that.
 	every = time.Second
 	// slack is how much longer workers wait than the main thread's VM before one of them takes over.
 	slack = 2 * time.Second
-	// maxLog bounds what is told and not read yet.
+	// maxLog bounds what is reported and not read yet.
 	maxLog = 1 << 20
-	// tries is how often a VM tries to tell while others are faster. It goes on a second later.
+	// tries is how often a VM tries to report while others are faster. It goes on a second later.
 	tries = 8
 	// native is the policy that the real one is compared with.
 	native = "least_request"
 )
 
-// Gains is the part of a VM that tells what happens to its requests, and perhaps what was gained.
+// Gains is the part of a VM that reports what happens to its requests, and perhaps counts what was gained.
 type Gains struct {
 	*host.Env
-	known  clusters.Known
-	leader process.Leadership
-	ledger *lbgains.Ledger // nil while another VM has it
-	untold []byte          // batches that are not in the log yet
+	known      clusters.Known
+	leader     process.Leadership
+	ledger     *lbgains.Ledger // nil while another VM has it
+	unreported []byte          // batches that are not in the log yet
 }
 
 // New returns the part of the VM of that owner.
@@ -66,7 +67,7 @@ func (g *Gains) Learn(cl *clusters.Cluster, m *measured.Request, load int64) {
 
 // Tick is called every second.
 func (g *Gains) Tick(now time.Duration) {
-	g.tell(now)
+	g.report(now)
 	if leads, _ := g.leader.Lead(now, every, g.Serves); !leads {
 		g.ledger = nil
 		return
@@ -81,15 +82,15 @@ func (g *Gains) Tick(now time.Duration) {
 	}
 }
 
-// tell appends what has happened to the requests of this VM to the log.
-func (g *Gains) tell(now time.Duration) {
-	out := wire.Writer(g.untold)
+// report appends what has happened to the requests of this VM to the log.
+func (g *Gains) report(now time.Duration) {
+	out := wire.Writer(g.unreported)
 	for name, cl := range g.known {
 		if c := cl.Latest; c != nil && cl.Flights.Active() && len(out) < maxLog {
 			out = cl.Flights.Append(out, g.leader.ID, name, c.Policy, placesOf(now, cl, c))
 		}
 	}
-	if g.untold = out; len(out) == 0 {
+	if g.unreported = out; len(out) == 0 {
 		return
 	}
 	kv := g.GW.KV()
@@ -99,14 +100,14 @@ func (g *Gains) tell(now time.Duration) {
 			break
 		}
 		if len(log)+len(out) > maxLog { // nobody reads it: what is lost shows in the numbers of the batches
-			g.untold = g.untold[:0]
+			g.unreported = g.unreported[:0]
 			return
 		}
 		if len(log) == 1 { // the gateway keeps no empty value
 			log = log[:0]
 		}
 		if kv.Set(process.KeyFlights, append(log, out...), cas) == nil {
-			g.untold = g.untold[:0]
+			g.unreported = g.unreported[:0]
 			return
 		}
 	}

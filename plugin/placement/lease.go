@@ -29,7 +29,7 @@ type lease struct {
 	overflows   int           // how often it did not fit into the cluster that was granted
 	answering   bool          // it is among those that the endpoint is answering
 	Budget      budgetUse     // what it was charged, for token_budget
-	flight      gains.Ticket  // by which what is gained follows it
+	flight      gains.ID      // by which what is gained follows it
 }
 
 // reservation is what a request wants of its store, and the store's answer.

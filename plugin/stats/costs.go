@@ -77,13 +77,13 @@ func (c *costs) of(key payer) *counter {
 	return of
 }
 
-// tell tells the gateway what was counted.
-func (c *costs) tell(m Metrics) {
+// flush gives the gateway what was counted.
+func (c *costs) flush(m Metrics) {
 	for model, of := range c.unpriced {
-		of.tell(m, func() string { return statname.With(Unpriced, "model", model) })
+		of.flush(m, func() string { return statname.With(Unpriced, "model", model) })
 	}
 	for p, of := range c.payers {
-		of.tell(m, func() string {
+		of.flush(m, func() string {
 			return statname.With(Cost, "model", p.model, "tenant", p.tenant, "currency", p.currency)
 		})
 	}

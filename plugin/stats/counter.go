@@ -15,18 +15,18 @@ type Metrics interface {
 // to a dozen of them.
 type counter struct {
 	id uint32 // the gateway's + 1, 0 as long as it is not defined
-	n  int64  // not told yet
+	n  int64  // that the gateway does not have yet
 }
 
-// tell adds what was counted to the gateway's counter of that name.
-func (k *counter) tell(m Metrics, name func() string) { k.tellWhole(m, 1, name) }
+// flush adds what was counted to the gateway's counter of that name.
+func (k *counter) flush(m Metrics, name func() string) { k.flushWhole(m, 1, name) }
 
-// tellMillis is tell for a counter of milliseconds that counts durations. What is no whole one is told later.
-func (k *counter) tellMillis(m Metrics, name func() string) {
-	k.tellWhole(m, int64(time.Millisecond), name)
+// flushMillis is flush for a counter of milliseconds that counts durations. What is no whole one goes there later.
+func (k *counter) flushMillis(m Metrics, name func() string) {
+	k.flushWhole(m, int64(time.Millisecond), name)
 }
 
-func (k *counter) tellWhole(m Metrics, unit int64, name func() string) {
+func (k *counter) flushWhole(m Metrics, unit int64, name func() string) {
 	whole := k.n / unit
 	if whole == 0 {
 		return

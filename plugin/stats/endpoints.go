@@ -21,7 +21,7 @@ const (
 type endpoints struct {
 	known  map[server]*served
 	active map[string]*crowd // by cluster
-	beats  int64             // calls of tell
+	beats  int64             // calls of flush
 }
 
 type server struct{ cluster, endpoint string }
@@ -117,27 +117,27 @@ func (c *crowd) idle(now int64) int {
 	return -1
 }
 
-// tell tells the gateway what was counted.
-func (e *endpoints) tell(m Metrics) {
+// flush gives the gateway what was counted.
+func (e *endpoints) flush(m Metrics) {
 	for _, c := range e.active {
 		for _, of := range c.active {
 			if of.usedAt == e.beats {
-				of.tell(m)
+				of.flush(m)
 			}
 		}
 	}
 	e.beats++
 }
 
-func (s *served) tell(m Metrics) {
+func (s *served) flush(m Metrics) {
 	for o := range s.ended {
-		s.ended[o].tell(m, func() string {
+		s.ended[o].flush(m, func() string {
 			return statname.With(EndpointRequests, "cluster", s.cluster, "endpoint", s.endpoint,
 				"outcome", measured.Outcome(o).String())
 		})
 	}
-	s.streams.tell(m, func() string { return OfEndpoint(EndpointStreams, s.cluster, s.endpoint) })
-	s.tokens.tell(m, func() string { return OfEndpoint(EndpointTokens, s.cluster, s.endpoint) })
-	s.prefill.tellMillis(m, func() string { return OfEndpoint(EndpointPrefill, s.cluster, s.endpoint) })
-	s.decode.tellMillis(m, func() string { return OfEndpoint(EndpointDecode, s.cluster, s.endpoint) })
+	s.streams.flush(m, func() string { return OfEndpoint(EndpointStreams, s.cluster, s.endpoint) })
+	s.tokens.flush(m, func() string { return OfEndpoint(EndpointTokens, s.cluster, s.endpoint) })
+	s.prefill.flushMillis(m, func() string { return OfEndpoint(EndpointPrefill, s.cluster, s.endpoint) })
+	s.decode.flushMillis(m, func() string { return OfEndpoint(EndpointDecode, s.cluster, s.endpoint) })
 }

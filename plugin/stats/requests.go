@@ -40,7 +40,7 @@ type requests struct {
 	endpoints    *endpoints
 	retries      map[string]*counter // by cluster
 	folded       [foldedKinds]counter
-	waiting      []*series // of the combinations, those that have something to tell
+	waiting      []*series // of the combinations, those that are to be flushed
 }
 
 func newRequests(m Metrics) *requests {
@@ -88,19 +88,19 @@ func (r *requests) count(m *measured.Request) {
 	}
 }
 
-// tell tells the gateway what was counted since the last call.
-func (r *requests) tell() {
+// flush gives the gateway what was counted since the last call.
+func (r *requests) flush() {
 	for _, of := range r.waiting {
-		of.tell(r.m)
+		of.flush(r.m)
 	}
 	r.waiting = r.waiting[:0]
-	r.endpoints.tell(r.m)
-	r.costs.tell(r.m)
+	r.endpoints.flush(r.m)
+	r.costs.flush(r.m)
 	for cluster, k := range r.retries {
-		k.tell(r.m, func() string { return OfCluster(Resent, cluster) })
+		k.flush(r.m, func() string { return OfCluster(Resent, cluster) })
 	}
 	for kind := range r.folded {
-		r.folded[kind].tell(r.m, func() string { return ofKind(Folded, foldedNames[kind]) })
+		r.folded[kind].flush(r.m, func() string { return ofKind(Folded, foldedNames[kind]) })
 	}
 }
 

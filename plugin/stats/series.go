@@ -24,7 +24,7 @@ var (
 // series are the statistics of a combination.
 type series struct {
 	combination
-	waits    bool // to be told
+	waits    bool // to be flushed
 	requests [measured.Outcomes]counter
 	tokens   [len(usageNames)][tokenKinds]counter
 
@@ -84,15 +84,15 @@ func (s *series) count(t *measured.Tokens) {
 	of[reasoningTokens].n += max(t.Reasoning, 0)
 }
 
-// tell tells the gateway what was counted.
-func (s *series) tell(m Metrics) {
+// flush gives the gateway what was counted.
+func (s *series) flush(m Metrics) {
 	s.waits = false
 	for o := range s.requests {
-		s.requests[o].tell(m, func() string { return s.of(Requests, "outcome", measured.Outcome(o).String()) })
+		s.requests[o].flush(m, func() string { return s.of(Requests, "outcome", measured.Outcome(o).String()) })
 	}
 	for usage := range s.tokens {
 		for kind := range s.tokens[usage] {
-			s.tokens[usage][kind].tell(m, func() string {
+			s.tokens[usage][kind].flush(m, func() string {
 				return s.of(AllTokens, "kind", tokenNames[kind], "usage", usageNames[usage])
 			})
 		}

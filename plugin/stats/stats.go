@@ -19,7 +19,7 @@ type Registry struct {
 	requests  *requests
 	policies  []string // that were shown to be in force last
 
-	Unticked bool // nobody calls Flush: what is counted is told at once
+	Unticked bool // nobody calls Flush: what is counted goes to the gateway at once
 }
 
 const (
@@ -153,5 +153,5 @@ func (s *Registry) Measured(m *measured.Request) {
 	}
 }
 
-// Flush tells the gateway what was counted of requests since the last call, a second ago.
-func (s *Registry) Flush() { s.requests.tell() }
+// Flush gives the gateway what was counted of requests since the last call, a second ago.
+func (s *Registry) Flush() { s.requests.flush() }

@@ -129,7 +129,7 @@ func Compare(ctx context.Context, p Plan) (_ *Errors, err error) {
 	return e, err
 }
 
-// lines returns what the access log says, by the request's id, once it has so many lines.
+// lines returns what the access log says, by the ID of the request, once it has so many lines.
 func (st *stage) lines(ctx context.Context, n int) (map[string]*line, error) {
 	lines := map[string]*line{}
 	for range 100 {
@@ -159,7 +159,7 @@ func (e *Errors) compare(list []request, lines map[string]*line) {
 		q := &list[i]
 		l := lines[strconv.Itoa(i)]
 		if l == nil {
-			if q.heard || !q.sample.Left { // else its client has left before the gateway had it
+			if q.reported || !q.sample.Left { // else its client has left before the gateway had it
 				e.Missing++
 			}
 			continue
@@ -169,32 +169,33 @@ func (e *Errors) compare(list []request, lines map[string]*line) {
 			e.Outcomes++
 		}
 		duration = append(duration, f.Duration-bench.MS(q.lasted()))
-		if !q.heard {
+		if !q.reported {
 			continue
 		}
-		if q.Stream && !q.told.First.IsZero() && f.TTFT > 0 {
-			ttft = append(ttft, f.TTFT-bench.MS(q.told.First.Sub(q.sentAt)))
-			prefill = append(prefill, f.Prefill-bench.MS(q.told.First.Sub(q.told.Arrived)))
+		if q.Stream && !q.report.First.IsZero() && f.TTFT > 0 {
+			ttft = append(ttft, f.TTFT-bench.MS(q.report.First.Sub(q.sentAt)))
+			prefill = append(prefill, f.Prefill-bench.MS(q.report.First.Sub(q.report.Arrived)))
 		}
 		price, money := nano[q.Model], f.Cost
 		if f.Usage == "reported" {
-			tokens.add(f.Prompt, float64(q.told.Prompt), float64(q.told.Prompt))
-			tokens.add(f.Output, float64(q.told.Sent), float64(q.told.Sent))
-			due := price[0]*float64(q.told.Prompt-q.told.Cached) + price[1]*float64(q.told.Cached) +
-				price[2]*float64(q.told.Sent)
+			tokens.add(f.Prompt, float64(q.report.Prompt), float64(q.report.Prompt))
+			tokens.add(f.Output, float64(q.report.Sent), float64(q.report.Sent))
+			due := price[0]*float64(q.report.Prompt-q.report.Cached) + price[1]*float64(q.report.Cached) +
+				price[2]*float64(q.report.Sent)
 			cost.add(money, due-0.5, due+0.5)
 			continue
 		}
-		if q.told.Sent == 0 {
+		if q.report.Sent == 0 {
 			continue
 		}
-		low, high := float64(min(s.Tokens, q.told.Sent)), float64(q.told.Sent)
+		low, high := float64(min(s.Tokens, q.report.Sent)), float64(q.report.Sent)
 		if !q.Stream {
 			low = high
 		}
 		output.add(f.Output, low, high)
-		prompt.add(f.Prompt, float64(q.told.Prompt), float64(q.told.Prompt))
-		costLeft.add(money, price[1]*float64(q.told.Prompt)+price[2]*low, price[0]*float64(q.told.Prompt)+price[2]*high)
+		prompt.add(f.Prompt, float64(q.report.Prompt), float64(q.report.Prompt))
+		asked := float64(q.report.Prompt)
+		costLeft.add(money, price[1]*asked+price[2]*low, price[0]*asked+price[2]*high)
 	}
 	e.TTFT, e.Prefill, e.Duration = p99(ttft), p99(prefill), p99(duration)
 	e.Tokens, e.OutputLeft, e.PromptLeft = tokens.of(), output.of(), prompt.of()
@@ -204,8 +205,8 @@ func (e *Errors) compare(list []request, lines map[string]*line) {
 // lasted returns how long the request has taken: until its client had all of it, or has left, or until its server has
 // broken it off. Of that Envoy tells the client a second later (delayed_close_timeout).
 func (q *request) lasted() time.Duration {
-	if q.breaks && q.heard && !q.told.Whole && !q.sample.Left {
-		return q.told.Last.Sub(q.sentAt)
+	if q.breaks && q.reported && !q.report.Whole && !q.sample.Left {
+		return q.report.Last.Sub(q.sentAt)
 	}
 	return q.sample.Total - (q.sample.Sent - q.sample.Due)
 }
@@ -215,7 +216,7 @@ func (q *request) outcome() string {
 	switch s := &q.sample; {
 	case s.Left:
 		return "client_left"
-	case s.Error != "" || q.breaks && !q.told.Whole:
+	case s.Error != "" || q.breaks && !q.report.Whole:
 		return "server_failed"
 	}
 	return "ok"

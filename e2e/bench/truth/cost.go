@@ -18,8 +18,8 @@ type Cost struct {
 
 // Configurations of a gateway with the default telemetry, and of one that measures nothing.
 var (
-	telling = strings.Replace(config, logged, `"telemetry":{}`, 1)
-	silent  = strings.Replace(config, logged, `"telemetry":{"enabled":false}`, 1)
+	measuring = strings.Replace(config, logged, `"telemetry":{}`, 1)
+	silent    = strings.Replace(config, logged, `"telemetry":{"enabled":false}`, 1)
 )
 
 // Of each kind, so many requests are sent in a run, by so many connections.
@@ -50,7 +50,7 @@ func cost(ctx context.Context, rounds int) (_ *Cost, err error) {
 	for kind := range gateways {
 		c := engine()
 		c.Instant, c.Tuning.DecodeStepMS, c.MaxNumSeqs = kind == 0, 1, 64
-		for i, conf := range []string{telling, silent} {
+		for i, conf := range []string{measuring, silent} {
 			if gateways[kind][i], err = start(ctx, c, conf); err != nil {
 				return nil, err
 			}

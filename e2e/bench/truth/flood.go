@@ -35,7 +35,7 @@ func (f *Flood) rows(t *bench.Table) {
 
 const (
 	lateModel = "late-model"
-	realEvery = 7 // one request in so many is for a real model
+	realEvery = 7 // every seventh request is for a real model
 )
 
 // flood plays requests for made-up models, and real ones between them.

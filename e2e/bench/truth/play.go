@@ -25,18 +25,18 @@ type Plan struct {
 	Seed     uint64
 }
 
-// idHeader is the header by which a request is known to its client, its server and the access log.
+// idHeader is the header by which a request is the same for its client, its server and the access log.
 const idHeader = "x-truth-id"
 
 // request is one that is compared, with what its client and its server know of it.
 type request struct {
 	loadgen.Request
-	usage  bool // the answer reports it
-	breaks bool // its server breaks it off
-	sentAt time.Time
-	sample loadgen.Sample
-	told   vllmsim.Told
-	heard  bool // the server has told
+	usage    bool // the answer reports it
+	breaks   bool // its server breaks it off
+	sentAt   time.Time
+	sample   loadgen.Sample
+	report   vllmsim.Report
+	reported bool // there is one
 }
 
 // models are those that requests name, by turns at random.
@@ -75,12 +75,12 @@ func (p Plan) requests() ([]request, error) {
 	return list, nil
 }
 
-// stage is a gateway before servers that tell what they know.
+// stage is a gateway before servers that report what they know.
 type stage struct {
 	gateway *harness.Gateway
 	servers []*vllmsim.Server
 	mu      sync.Mutex
-	told    map[string]vllmsim.Told // by the request's id
+	reports map[string]vllmsim.Report // of servers, by the ID of the request
 }
 
 // servers is how many there are.
@@ -95,12 +95,12 @@ func engine() vllmsim.Config {
 
 // start starts servers and a gateway before them, with the plugin's configuration.
 func start(ctx context.Context, c vllmsim.Config, config string) (*stage, error) {
-	st := &stage{told: map[string]vllmsim.Told{}}
-	c.Tell = func(r *http.Request, t vllmsim.Told) {
+	st := &stage{reports: map[string]vllmsim.Report{}}
+	c.Report = func(r *http.Request, t vllmsim.Report) {
 		st.mu.Lock()
 		defer st.mu.Unlock()
 		if id := r.Header.Get(idHeader); id != "" {
-			st.told[id] = t
+			st.reports[id] = t
 		}
 	}
 	o := harness.Options{Workers: 2, Config: config, Edit: logFields}
@@ -130,7 +130,7 @@ func (st *stage) close() (err error) {
 	return err
 }
 
-// play sends the requests when they are due, and joins what servers have told.
+// play sends the requests when they are due, and joins what servers have reported.
 func (st *stage) play(ctx context.Context, list []request) error {
 	client := loadgen.NewClient(loadgen.Options{URL: st.gateway.URL() + compare.Path})
 	defer client.Close()
@@ -152,7 +152,7 @@ func (st *stage) play(ctx context.Context, list []request) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for i := range list {
-		list[i].told, list[i].heard = st.told[strconv.Itoa(i)]
+		list[i].report, list[i].reported = st.reports[strconv.Itoa(i)]
 	}
 	return nil
 }
