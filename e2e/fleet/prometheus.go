@@ -87,7 +87,7 @@ scrape_configs:
 			return err
 		}
 		if resp.Body.Close(); resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("Prometheus answers %s", resp.Status)
+			return fmt.Errorf("not ready: %s", resp.Status)
 		}
 		return nil
 	})
