@@ -12,15 +12,13 @@ import (
 // The runner-up is the cheapest of the others that are open, and it has lost by the difference of the costs; where a
 // home has decided, it is another one that is open.
 func TestRunnerUp(t *testing.T) {
-	seen := map[lb.Rule]int{}
-	rapid.Check(t, func(rt *rapid.T) {
+	checkRules(t, func(rt *rapid.T) lb.Rule {
 		c := drawExplained(rt)
 		got := lb.Decide(&c.plan, c.loads, c.matched)
 		terms := lb.AppendTerms(nil, &c.plan, c.loads, c.matched)
 		if rule := lb.RuleOf(&c.plan, c.loads, c.matched, got.Index); got.Rule != rule {
 			rt.Fatalf("%+v, the rule is %v", got, rule)
 		}
-		seen[got.Rule]++
 		next, least := lb.Full, math.Inf(1)
 		for i, k := range terms {
 			if i != got.Index && !k.Full && k.Total < least {
@@ -40,12 +38,8 @@ func TestRunnerUp(t *testing.T) {
 			terms[got.RunnerUp].Total != least, got.LostBy != least-terms[got.Index].Total:
 			rt.Fatalf("%+v, but %d is next best of %+v", got, next, terms)
 		}
+		return got.Rule
 	})
-	for _, r := range []lb.Rule{lb.ByCost, lb.ByTie, lb.ByHome, lb.ByCaps} {
-		if seen[r] == 0 {
-			t.Errorf("nothing was chosen by %v: the test tests little", r)
-		}
-	}
 }
 
 // What costs no finite number is next to nothing.

@@ -40,17 +40,17 @@ type series struct {
 // measure counts what was measured of a request, but for the request itself.
 func (s *series) measure(m Metrics, q *measured.Request) {
 	s.durations[q.Outcome].record(m, millis(q.Duration), func() string {
-		return s.of(Duration, "outcome", q.Outcome.String())
+		return s.of(statname.With(Duration, "outcome", q.Outcome.String()))
 	})
 	if q.Outcome == measured.Refused {
 		return
 	}
 	s.count(&q.Tokens)
 	if n := q.Tokens.Prompt(); n > 0 {
-		s.prompt.record(m, n, func() string { return s.of(RequestTokens, "kind", "prompt") })
+		s.prompt.record(m, n, func() string { return s.of(statname.With(RequestTokens, "kind", "prompt")) })
 	}
 	if n := q.Tokens.Completion(); n > 0 {
-		s.completion.record(m, n, func() string { return s.of(RequestTokens, "kind", "completion") })
+		s.completion.record(m, n, func() string { return s.of(statname.With(RequestTokens, "kind", "completion")) })
 	}
 	if !hasOutput(q) {
 		return
@@ -88,19 +88,20 @@ func (s *series) count(t *measured.Tokens) {
 func (s *series) flush(m Metrics) {
 	s.waits = false
 	for o := range s.requests {
-		s.requests[o].flush(m, func() string { return s.of(Requests, "outcome", measured.Outcome(o).String()) })
+		s.requests[o].flush(m, func() string {
+			return s.of(statname.With(Requests, "outcome", measured.Outcome(o).String()))
+		})
 	}
 	for usage := range s.tokens {
 		for kind := range s.tokens[usage] {
 			s.tokens[usage][kind].flush(m, func() string {
-				return s.of(AllTokens, "kind", tokenNames[kind], "usage", usageNames[usage])
+				return s.of(statname.With(AllTokens, "kind", tokenNames[kind], "usage", usageNames[usage]))
 			})
 		}
 	}
 }
 
-// of returns the name of a statistic of the combination, with more labels.
-func (s *series) of(stat string, more ...string) string {
-	labels := []string{"cluster", s.cluster, "policy", s.policy, "model", s.model, "class", s.class}
-	return statname.With(stat, append(labels, more...)...)
+// of returns the name of a statistic of the combination, where stat may have labels.
+func (s *series) of(stat string) string {
+	return statname.With(stat, "cluster", s.cluster, "policy", s.policy, "model", s.model, "class", s.class)
 }
