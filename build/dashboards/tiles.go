@@ -201,8 +201,9 @@ var (
 		sum(server, selector("warmgate_inflight_requests", inCluster)) + ") == 0)"
 	spent = recent("warmgate_cost_nano_total", `tenant!=""`, "tenant, currency", "5m")
 	most  = spent + " / on (currency) group_left () (" +
-		recent("warmgate_cost_nano_total", `tenant!=""`, "currency", "5m") + " > 0) > 0.8 and on () count(" +
-		recent("warmgate_cost_nano_total", `tenant!=""`, "tenant", "5m") + " > 0) > 1"
+		recent("warmgate_cost_nano_total", `tenant!=""`, "currency", "5m") + " > 0) > scalar(clamp(2 / " + spenders +
+		", 0.5, 0.8)) and on () " + spenders + " > 1"
+	spenders = "count(" + recent("warmgate_cost_nano_total", `tenant!=""`, "tenant", "5m") + " > 0)"
 )
 
 var wrongRequests = []panel{
@@ -238,13 +239,13 @@ var wrongRequests = []panel{
 	},
 	{
 		title: "Tenants and budgets", well: "all within theirs",
-		ask: "Is a tenant or a target over its budget? Does one tenant cause more than half of the cost?",
+		ask: "Is a tenant or a target over its budget? Does one tenant cause most of the cost?",
 		act: "Cost by tenant in the overview names it. Others are not affected by a tenant that is over its " +
 			"own budget.",
 		page: "docs/troubleshooting.md#one-tenant-takes-most",
 		queries: []query{
 			{rises("warmgate_budget_refusals_total", inCluster, "cluster, reason"), "{{cluster}}: {{reason}}"},
-			{most, "{{tenant}}: more than four fifths of the cost in {{currency}}"},
+			{most, "{{tenant}}: most of the cost in {{currency}}"},
 			{
 				"max by (endpoint) (warmgate_budget_closed_ms{" + inCluster + "}) > 0",
 				"{{endpoint}}: closed by its answers",

@@ -175,7 +175,7 @@ var faults = []fault{
 	{
 		alert: "WarmgateTenantTakesMost", labels: `currency="EUR",tenant="a"`,
 		wrong: series{
-			`warmgate_cost_nano_total{model="m",tenant="a",currency="EUR",` + gateway + `}`: "0+900x19 18000+9000x60 567000+900x40",
+			`warmgate_cost_nano_total{model="m",tenant="a",currency="EUR",` + gateway + `}`: "0+900x19 18000+3000x60 201000+900x40",
 		},
 	},
 	{

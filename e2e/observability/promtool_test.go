@@ -94,6 +94,8 @@ var calm = func() series {
 		`warmgate_ttft_ms_bucket{cluster="llm",model="m",le="+Inf",` + gateway + `}`:                                    "0+600x120",
 		`warmgate_cost_nano_total{model="m",tenant="a",currency="EUR",` + gateway + `}`:                                 "0+900x120",
 		`warmgate_cost_nano_total{model="m",tenant="b",currency="EUR",` + gateway + `}`:                                 "0+800x120",
+		`warmgate_cost_nano_total{model="m",tenant="c",currency="EUR",` + gateway + `}`:                                 "0+800x120",
+		`warmgate_cost_nano_total{model="m",tenant="d",currency="EUR",` + gateway + `}`:                                 "0+800x120",
 		`warmgate_cluster_requests_total{cluster="llm",result="served",` + gateway + `}`:                                "0+600x120",
 		`warmgate_requests_total{cluster="llm",policy="prefix_cache",model="m",outcome="client_left",` + gateway + `}`:  "0+9x120",
 		`warmgate_requests_total{cluster="llm",policy="prefix_cache",model="m",outcome="client_error",` + gateway + `}`: "0+3x120",
