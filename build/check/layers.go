@@ -195,7 +195,7 @@ var mayImport = map[string][]string{
 		"plugin/apicall", "plugin/clusters", "plugin/config", "plugin/discovery", "plugin/host", "plugin/process",
 		"plugin/regions", "plugin/stores", "plugin/views",
 	},
-	"plugin/measured": nil,
+	"plugin/measured": {"lb/price"},
 	"plugin/learned": {
 		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
 	},
@@ -222,7 +222,7 @@ var mayImport = map[string][]string{
 		"plugin/request", "plugin/stats",
 	},
 	"plugin/stats": {
-		"internal/statname", "internal/topnames", "lb", "lb/budget", "lb/memstore", "plugin/measured",
+		"internal/statname", "internal/topnames", "lb", "lb/budget", "lb/memstore", "lb/price", "plugin/measured",
 	},
 	"plugin/stores": {
 		"internal/statname", "lb", "lb/memstore", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process",

@@ -22,8 +22,15 @@ type Tokens struct {
 	Input     int64 // of the prompt, but for Cached
 	Cached    int64 // of the prompt, found in a KV cache
 	Output    int64 // of all answers, but for Reasoning
-	Reasoning int64
+	Reasoning int64 // of all answers, by which the model has thought
+	Estimated bool  // of a request that is over: not all are from a usage, what passed was counted
 }
+
+// Prompt returns the tokens of the prompt.
+func (t *Tokens) Prompt() int64 { return t.Input + t.Cached }
+
+// Completion returns the tokens of all answers.
+func (t *Tokens) Completion() int64 { return t.Output + t.Reasoning }
 
 // Rates are what a number of tokens comes to, by kind. As prices they are of a million tokens, in billionths of the
 // currency. None is negative.

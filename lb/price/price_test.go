@@ -35,7 +35,10 @@ func TestSumIsExact(t *testing.T) {
 		rapid.Just(int64(math.MaxInt64)), rapid.Int64())
 	rapid.Check(t, func(rt *rapid.T) {
 		r := Rates{number.Draw(rt, "i"), number.Draw(rt, "c"), number.Draw(rt, "o"), number.Draw(rt, "r")}
-		n := Tokens{number.Draw(rt, "in"), number.Draw(rt, "hit"), number.Draw(rt, "out"), number.Draw(rt, "thought")}
+		n := Tokens{
+			Input: number.Draw(rt, "in"), Cached: number.Draw(rt, "hit"),
+			Output: number.Draw(rt, "out"), Reasoning: number.Draw(rt, "thought"),
+		}
 		per := rapid.OneOf(rapid.SampledFrom([]int64{0, 1, 2, 3, Million, Nano, math.MaxInt64}), number).Draw(rt, "per")
 		if got, want := r.Sum(n, per), exact(r, n, per); got != want {
 			rt.Fatalf("%v of %v per %d: %d, want %d", n, r, per, got, want)
@@ -45,19 +48,20 @@ func TestSumIsExact(t *testing.T) {
 
 // Prices as providers write them.
 func TestCost(t *testing.T) {
+	used := Tokens{Input: 1000, Cached: 3000, Output: 500, Reasoning: 200}
 	for _, c := range []struct {
 		rates  Rates
 		tokens Tokens
 		nano   int64
 	}{
 		{Rates{150_000_000, 75_000_000, 600_000_000, 600_000_000}, Tokens{Input: 1}, 150}, // 0.15 a million: 150 each
-		{Rates{150_000_000, 75_000_000, 600_000_000, 900_000_000}, Tokens{1000, 3000, 500, 200}, 855_000},
+		{Rates{150_000_000, 75_000_000, 600_000_000, 900_000_000}, used, 855_000},
 		{Rates{Input: 499_999}, Tokens{Input: 1}, 0},
 		{Rates{Input: 500_000}, Tokens{Input: 1}, 1}, // half up, once
-		{Rates{500_000, 500_000, 500_000, 500_000}, Tokens{1, 1, 1, 1}, 2},
+		{Rates{500_000, 500_000, 500_000, 500_000}, Tokens{Input: 1, Cached: 1, Output: 1, Reasoning: 1}, 2},
 		{Rates{Input: Max * Nano}, Tokens{Input: 1 << 40}, math.MaxInt64},
 		{Rates{Input: Nano}, Tokens{Input: -5, Output: 7}, 0},
-		{Rates{}, Tokens{1, 2, 3, 4}, 0},
+		{Rates{}, Tokens{Input: 1, Cached: 2, Output: 3, Reasoning: 4}, 0},
 	} {
 		if got := c.rates.Cost(c.tokens); got != c.nano {
 			t.Errorf("%v at %v: %d, want %d", c.tokens, c.rates, got, c.nano)
@@ -192,7 +196,7 @@ func TestLookupIsTheLongest(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	var table Table
 	table.Add("a*", Rates{1, 2, 3, 4})
-	if n := testing.AllocsPerRun(100, func() { table.Lookup("abc").Cost(Tokens{1, 2, 3, 4}) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { table.Lookup("abc").Cost(Tokens{Input: 1, Output: 2}) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/plugin/measured"
 )
 
@@ -12,11 +13,11 @@ import (
 func TestGuessedTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		play func(c *fakeStream)
-		want measured.Tokens
+		want price.Tokens
 	}{
 		"usage without a prompt": {
 			func(c *fakeStream) { c.streams(4, usageOf(0, 0, 4)); c.Finish() },
-			measured.Tokens{Input: 100, Output: 4, Estimated: true},
+			price.Tokens{Input: 100, Output: 4, Estimated: true},
 		},
 		"usage without its thoughts": {
 			func(c *fakeStream) {
@@ -25,7 +26,7 @@ func TestGuessedTokens(t *testing.T) {
 				c.Data(usageOf(100, 0, 3) + doneEvent)
 				c.Finish()
 			},
-			measured.Tokens{Input: 100, Output: 3},
+			price.Tokens{Input: 100, Output: 3},
 		},
 		"a stream in one part": {
 			func(c *fakeStream) {
@@ -33,14 +34,14 @@ func TestGuessedTokens(t *testing.T) {
 				text := thoughtEvent + strings.Repeat(wordEvent, 3) + stopEvent + doneEvent
 				c.Stream.ResponseBody([]byte(text), true)
 			},
-			measured.Tokens{Input: 100, Output: 3, Reasoning: 1, Estimated: true},
+			price.Tokens{Input: 100, Output: 3, Reasoning: 1, Estimated: true},
 		},
 		"a compressed answer in one piece": {
 			func(c *fakeStream) {
 				c.Head(200, [2]string{"content-type", "application/json"}, [2]string{"content-encoding", "gzip"})
 				c.Stream.ResponseBody([]byte(strings.Repeat("\x1f\x8b", 5000)), true)
 			},
-			measured.Tokens{Input: 100, Output: 256, Estimated: true},
+			price.Tokens{Input: 100, Output: 256, Estimated: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/plugin/measured"
 )
 
@@ -59,7 +60,7 @@ var ways = map[string]struct {
 		measured.Request{
 			Status: 200, Streamed: true, Parts: 5, Duration: 1550 * time.Millisecond, TTFT: 150 * time.Millisecond,
 			Decode: 400 * time.Millisecond, PerToken: 50 * time.Millisecond, GapP99: 100 * time.Millisecond,
-			Tokens: measured.Tokens{Input: 100, Cached: 400, Output: 5, Reasoning: 4},
+			Tokens: price.Tokens{Input: 100, Cached: 400, Output: 5, Reasoning: 4},
 		},
 	},
 	"a stream without usage": {
@@ -71,7 +72,7 @@ var ways = map[string]struct {
 		measured.Request{
 			Status: 200, Streamed: true, Parts: 5, Duration: 550 * time.Millisecond, TTFT: 150 * time.Millisecond,
 			Decode: 400 * time.Millisecond, PerToken: 100 * time.Millisecond, GapP99: 100 * time.Millisecond,
-			Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
+			Tokens: price.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
 		},
 	},
 	"its client leaves": {
@@ -84,7 +85,7 @@ var ways = map[string]struct {
 			Outcome: measured.ClientLeft, Status: 200, Streamed: true, Parts: 5, Duration: 1550 * time.Millisecond,
 			TTFT: 150 * time.Millisecond, Decode: 400 * time.Millisecond, PerToken: 100 * time.Millisecond,
 			GapP99: 100 * time.Millisecond,
-			Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
+			Tokens: price.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
 		},
 	},
 	"its server breaks it off": {
@@ -93,7 +94,7 @@ var ways = map[string]struct {
 			Outcome: measured.ServerFailed, Status: 200, Streamed: true, Parts: 5, Duration: 550 * time.Millisecond,
 			TTFT: 150 * time.Millisecond, Decode: 400 * time.Millisecond, PerToken: 100 * time.Millisecond,
 			GapP99: 100 * time.Millisecond,
-			Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
+			Tokens: price.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
 		},
 	},
 	"it stands still": {
@@ -102,7 +103,7 @@ var ways = map[string]struct {
 			Outcome: measured.TimedOut, Status: 200, Streamed: true, Parts: 5, Duration: 550 * time.Millisecond,
 			TTFT: 150 * time.Millisecond, Decode: 400 * time.Millisecond, PerToken: 100 * time.Millisecond,
 			GapP99: 100 * time.Millisecond,
-			Tokens: measured.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
+			Tokens: price.Tokens{Input: 100, Output: 3, Reasoning: 2, Estimated: true},
 		},
 	},
 	"usage in each event, and its client leaves": {
@@ -117,7 +118,7 @@ var ways = map[string]struct {
 		},
 		measured.Request{
 			Outcome: measured.ClientLeft, Status: 200, Streamed: true, Parts: 3, Duration: 2 * time.Millisecond,
-			TTFT: 2 * time.Millisecond, Tokens: measured.Tokens{Input: 7, Output: 6},
+			TTFT: 2 * time.Millisecond, Tokens: price.Tokens{Input: 7, Output: 6},
 		},
 	},
 	"a stream that cannot be read": {
@@ -132,7 +133,7 @@ var ways = map[string]struct {
 		measured.Request{
 			Status: 200, Streamed: true, Parts: 4, Duration: 41 * time.Millisecond, TTFT: 11 * time.Millisecond,
 			Decode: 30 * time.Millisecond, PerToken: 10 * time.Millisecond, GapP99: 10 * time.Millisecond,
-			Tokens: measured.Tokens{Input: 100, Output: 4, Estimated: true},
+			Tokens: price.Tokens{Input: 100, Output: 4, Estimated: true},
 		},
 	},
 	"an answer in one piece": {
@@ -142,7 +143,7 @@ var ways = map[string]struct {
 			c.Finish()
 		},
 		measured.Request{
-			Status: 200, Duration: time.Millisecond, Tokens: measured.Tokens{Input: 7, Output: 3},
+			Status: 200, Duration: time.Millisecond, Tokens: price.Tokens{Input: 7, Output: 3},
 		},
 	},
 	"one without usage": {
@@ -154,14 +155,14 @@ var ways = map[string]struct {
 		},
 		measured.Request{
 			Status: 200, Duration: time.Millisecond,
-			Tokens: measured.Tokens{Input: 100, Output: 99, Estimated: true},
+			Tokens: price.Tokens{Input: 100, Output: 99, Estimated: true},
 		},
 	},
 	"its client leaves before": {
 		func(d *fakeDriver, c *fakeStream) { d.advance(time.Second); c.ResetByClient() },
 		measured.Request{
 			Outcome: measured.ClientLeft, Duration: 1001 * time.Millisecond,
-			Tokens: measured.Tokens{Input: 100, Estimated: true},
+			Tokens: price.Tokens{Input: 100, Estimated: true},
 		},
 	},
 	"an error in it": {
@@ -195,7 +196,7 @@ var ways = map[string]struct {
 		func(d *fakeDriver, c *fakeStream) { d.advance(time.Second); c.IdleTimeout() },
 		measured.Request{
 			Outcome: measured.TimedOut, Status: 504, Duration: 1001 * time.Millisecond,
-			Tokens: measured.Tokens{Input: 100, Estimated: true},
+			Tokens: price.Tokens{Input: 100, Estimated: true},
 		},
 	},
 }
@@ -240,14 +241,14 @@ func TestMeasuredRefusals(t *testing.T) {
 	waits.wantRefused(t, "queue_timeout")
 	got := d.workers[0].vm.Measured
 	if got.Outcome != measured.Refused || got.Status != 429 || got.Wait < 9*time.Second || got.Class != "batch" ||
-		got.Duration < got.Wait || got.Endpoint != "" || got.Tokens != (measured.Tokens{}) {
+		got.Duration < got.Wait || got.Endpoint != "" || got.Tokens != (price.Tokens{}) {
 		t.Errorf("%+v", got)
 	}
 	leaves, served := d.client(0, inClass("interactive")), d.client(0, inClass("batch"))
 	d.advance(500 * time.Millisecond)
 	leaves.ResetByClient()
 	got = d.workers[0].vm.Measured
-	if got.Outcome != measured.ClientLeft || got.Wait < 400*time.Millisecond || got.Tokens != (measured.Tokens{}) {
+	if got.Outcome != measured.ClientLeft || got.Wait < 400*time.Millisecond || got.Tokens != (price.Tokens{}) {
 		t.Errorf("of one that has left the queue: %+v", got)
 	}
 	busy[0].Finish()
@@ -333,7 +334,7 @@ func TestMeasuredByWholeOnes(t *testing.T) {
 	for i := range 30 {
 		play(10+i, false)
 	}
-	if got := play(20, true).Tokens; got != (measured.Tokens{Input: 200, Output: 60, Estimated: true}) {
+	if got := play(20, true).Tokens; got != (price.Tokens{Input: 200, Output: 60, Estimated: true}) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/warmgate/warmgate/lb/price"
 )
 
 var errBad = errors.New("not a google.protobuf.Struct of texts and numbers")
@@ -79,7 +81,7 @@ func TestFields(t *testing.T) {
 		Status: 200, Streamed: true, Retries: 1, Duration: 1500 * time.Millisecond, Wait: 20 * time.Millisecond,
 		TTFT: 120 * time.Millisecond, Prefill: 100 * time.Millisecond, Decode: 1380 * time.Millisecond,
 		PerToken: 13800 * time.Microsecond, GapP99: 40 * time.Millisecond,
-		Tokens: Tokens{Input: 30, Cached: 70, Output: 90, Reasoning: 10}, Cost: 5,
+		Tokens: price.Tokens{Input: 30, Cached: 70, Output: 90, Reasoning: 10}, Cost: 5,
 		Match: 0.5, Matches: true, RunnerUp: "10.0.0.2:8000", LostBy: 1.5, Rule: "prefix", Reason: "chosen",
 	}
 	number := func(name string, n float64) Field { return Field{Name: name, Number: n} }

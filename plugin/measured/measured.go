@@ -2,7 +2,11 @@
 // access log, spans and prices. What measures is in plugin/response and plugin/placement.
 package measured
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb/price"
+)
 
 // Outcome is how a request has ended, for those who look at requests.
 type Outcome uint8
@@ -21,21 +25,6 @@ const (
 var outcomeNames = [Outcomes]string{"ok", "client_left", "client_error", "server_failed", "refused", "timeout"}
 
 func (o Outcome) String() string { return outcomeNames[o] }
-
-// Tokens are those of one request, each counted once.
-type Tokens struct {
-	Input     int64 // of the prompt, but for Cached
-	Cached    int64 // of the prompt, found in a KV cache
-	Output    int64 // of all answers, but for Reasoning
-	Reasoning int64 // of all answers, by which the model has thought
-	Estimated bool  // not all of them are from a usage: what passed was counted
-}
-
-// Prompt returns the tokens of the prompt.
-func (t *Tokens) Prompt() int64 { return t.Input + t.Cached }
-
-// Completion returns the tokens of all answers.
-func (t *Tokens) Completion() int64 { return t.Output + t.Reasoning }
 
 // Request is one request that is over. What is not known is 0 or "".
 //
@@ -68,7 +57,7 @@ type Request struct {
 	GapP99   time.Duration // of the times between parts with output, the 99th percentile
 	Parts    int64         // with output
 
-	Tokens Tokens
+	Tokens price.Tokens
 
 	Cost     int64  // in billionths of the currency of the prices
 	Currency string // of these, "" without prices

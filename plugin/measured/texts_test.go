@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/warmgate/warmgate/lb/price"
 )
 
 func TestClean(t *testing.T) {
@@ -43,8 +45,9 @@ func TestQuotedFieldsAreJSON(t *testing.T) {
 func BenchmarkFields(b *testing.B) {
 	m := Request{
 		Endpoint: "10.0.0.1:8000", Policy: "prefix_cache", Model: "llama-3", Operation: "chat", TTFT: 1e9, Prefill: 1e9,
-		Decode: 1e9, PerToken: 1e6, GapP99: 1e6, Duration: 1e10, Tokens: Tokens{Input: 100, Cached: 800, Output: 140},
-		Match: 0.5, Matches: true, RunnerUp: "10.0.0.2:8000", LostBy: 1, Rule: "cost", Reason: "chosen",
+		Decode: 1e9, PerToken: 1e6, GapP99: 1e6, Duration: 1e10,
+		Tokens: price.Tokens{Input: 100, Cached: 800, Output: 140},
+		Match:  0.5, Matches: true, RunnerUp: "10.0.0.2:8000", LostBy: 1, Rule: "cost", Reason: "chosen",
 	}
 	var list []Field
 	var text []byte

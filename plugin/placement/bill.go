@@ -21,5 +21,5 @@ func Bill(of *Placement, m *measured.Request) {
 		return
 	}
 	m.Currency = c.Prices.Currency
-	m.Cost = rates.Cost(priced(&m.Tokens))
+	m.Cost = rates.Cost(m.Tokens)
 }

@@ -3,6 +3,7 @@ package placement
 import (
 	"testing"
 
+	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/measured"
 	"github.com/warmgate/warmgate/plugin/request"
@@ -12,7 +13,7 @@ import (
 func TestBill(t *testing.T) {
 	const prices = `"prices":{"currency":"USD","tenant_header":"x-team","models":{` +
 		`"gpt-*":{"input":0.15,"cached":0.075,"output":0.6,"reasoning":1},"free":{"input":0,"output":0}}}`
-	used := measured.Tokens{Input: 1000, Cached: 3000, Output: 500, Reasoning: 200}
+	used := price.Tokens{Input: 1000, Cached: 3000, Output: 500, Reasoning: 200}
 	for _, c := range []struct {
 		config, model, currency string
 		cost                    int64

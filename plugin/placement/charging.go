@@ -5,7 +5,6 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/price"
-	"github.com/warmgate/warmgate/plugin/measured"
 	"github.com/warmgate/warmgate/plugin/ratelimit"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -21,7 +20,7 @@ type charging struct{ of *basis }
 //
 // t is what has gone by, where that is known: of a stream, or by usage. Of an answer in one piece that broke off, or of
 // an error behind which a model may have worked, nobody has seen how much was done: so what was expected remains.
-func (ch *charging) endCharges(t *measured.Tokens) {
+func (ch *charging) endCharges(t *price.Tokens) {
 	of := ch.of
 	b := &of.Lease.Budget
 	if !b.known {
@@ -31,7 +30,7 @@ func (ch *charging) endCharges(t *measured.Tokens) {
 		}
 	}
 	if of.Response.Streamed && of.Response.Status/100 == 2 || b.known && !t.Estimated && t.Prompt()+t.Completion() > 0 {
-		of.Lease.settle(&b.tenant.charge, ch.ofTenant(priced(t)))
+		of.Lease.settle(&b.tenant.charge, ch.ofTenant(*t))
 	}
 	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.Target.Addr)
 	of.Shared.Stats.CountIf(name, uint64(b.Target.Tokens))
@@ -43,14 +42,9 @@ func (ch *charging) endCharges(t *measured.Tokens) {
 func (ch *charging) ofTenant(t price.Tokens) int64 {
 	r, per := ch.of.Config.TenantRates(ch.of.Prompt.Model)
 	if r == nil {
-		return min(t.Input+t.Cached+t.Output+t.Reasoning, budget.MaxDelta)
+		return min(t.Prompt()+t.Completion(), budget.MaxDelta)
 	}
 	return min(r.Sum(t, per), budget.MaxDelta)
-}
-
-// priced returns tokens as package price has them.
-func priced(t *measured.Tokens) price.Tokens {
-	return price.Tokens{Input: t.Input, Cached: t.Cached, Output: t.Output, Reasoning: t.Reasoning}
 }
 
 // restrict has what the target says of its limits in the headers of an answer shrink its budget for all gateways. What

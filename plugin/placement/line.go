@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/measured"
 )
@@ -59,7 +60,7 @@ func (r *Record) AppendLine(line []byte, m *measured.Request) []byte {
 
 // appendTokens appends the tokens of a request, as APIs report them: those of the prompt with those that were cached,
 // those of the answer with those of reasoning.
-func appendTokens(line []byte, t *measured.Tokens) []byte {
+func appendTokens(line []byte, t *price.Tokens) []byte {
 	if t.Prompt()+t.Completion() == 0 {
 		return line
 	}

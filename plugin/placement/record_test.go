@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/internal/accesslog"
+	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/measured"
 )
@@ -23,7 +24,7 @@ func TestRecordIsRead(t *testing.T) {
 			Model: string(rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "model")),
 			TTFT:  prefill + time.Duration(number.Draw(t, "wait"))*time.Millisecond, Prefill: prefill,
 			PerToken: time.Duration(number.Draw(t, "per token")), GapP99: time.Duration(number.Draw(t, "gap")),
-			Tokens: measured.Tokens{
+			Tokens: price.Tokens{
 				Input: 1 + int64(number.Draw(t, "prompt")), Cached: int64(number.Draw(t, "cached")),
 				Output: int64(number.Draw(t, "output")), Reasoning: int64(number.Draw(t, "reasoning")),
 				Estimated: rapid.Bool().Draw(t, "estimated"),

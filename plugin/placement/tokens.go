@@ -3,9 +3,9 @@ package placement
 import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/learned"
-	"github.com/warmgate/warmgate/plugin/measured"
 )
 
 // This file is how many tokens a request took: by the usage in its answer, or else by what has passed of both.
@@ -16,7 +16,7 @@ const envelope = 250
 // tokens returns the tokens of a request whose answer is over. Of one that no model can have worked on there are none.
 // What nobody has seen of an answer does not count: a client that leaves has got what has passed. An error has none;
 // but behind a time that is over a model has worked.
-func (s *Serving) tokens() (t measured.Tokens) {
+func (s *Serving) tokens() (t price.Tokens) {
 	pl := s.Of
 	r := &pl.Response
 	if pl.Idle() || s.Refused > 0 || r.Status == 101 || r.Status >= 400 && r.Status != 504 {
@@ -46,7 +46,7 @@ func (s *Serving) tokens() (t measured.Tokens) {
 		u.Reasoning = int(int64(u.Output) * tally.Thoughts / tally.Events)
 	}
 	u.Cached, u.Reasoning = min(u.Cached, u.Prompt), min(u.Reasoning, u.Output)
-	return measured.Tokens{
+	return price.Tokens{
 		Input: int64(u.Prompt - u.Cached), Cached: int64(u.Cached),
 		Output: int64(u.Output - u.Reasoning), Reasoning: int64(u.Reasoning), Estimated: estimated,
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/internal/topnames"
+	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/plugin/measured"
 )
 
@@ -59,7 +60,7 @@ func stream() *measured.Request {
 		Duration: 1234567 * time.Microsecond, Wait: 100 * time.Millisecond, TTFT: 250 * time.Millisecond,
 		Prefill: 150 * time.Millisecond, Decode: 900 * time.Millisecond, PerToken: 9090909 * time.Nanosecond,
 		GapP99: 31 * time.Millisecond, Parts: 100,
-		Tokens: measured.Tokens{Input: 200, Cached: 800, Output: 60, Reasoning: 40},
+		Tokens: price.Tokens{Input: 200, Cached: 800, Output: 60, Reasoning: 40},
 		Cost:   12345, Currency: "USD",
 	}
 }
@@ -119,11 +120,11 @@ func TestWhatIsNotCounted(t *testing.T) {
 	}{
 		"a call that computes nothing": {func(q *measured.Request) { q.Idle = true }, 0},
 		"refused": {func(q *measured.Request) {
-			*q = measured.Request{Outcome: measured.Refused, Tokens: measured.Tokens{Input: 9, Estimated: true}}
+			*q = measured.Request{Outcome: measured.Refused, Tokens: price.Tokens{Input: 9, Estimated: true}}
 		}, 1},
 		"an answer in one piece": {func(q *measured.Request) { q.Streamed, q.TTFT = false, 0 }, 1 + 2 + 4 + 3},
 		"no output has come": {func(q *measured.Request) {
-			q.TTFT, q.Parts, q.Tokens, q.Currency, q.Retries = 0, 0, measured.Tokens{}, "", 0
+			q.TTFT, q.Parts, q.Tokens, q.Currency, q.Retries = 0, 0, price.Tokens{}, "", 0
 		}, 1 + 2},
 	} {
 		m := newShown()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/lb/price"
 	"github.com/warmgate/warmgate/plugin/measured"
 )
 
@@ -73,7 +74,7 @@ func (s *series) measure(m Metrics, q *measured.Request) {
 func hasOutput(q *measured.Request) bool { return q.Streamed && q.TTFT > 0 }
 
 // count counts tokens.
-func (s *series) count(t *measured.Tokens) {
+func (s *series) count(t *price.Tokens) {
 	of := &s.tokens[0]
 	if t.Estimated {
 		of = &s.tokens[1]
