@@ -185,7 +185,7 @@ func TestDurationsAddUp(t *testing.T) {
 func TestMadeUpNames(t *testing.T) {
 	m := newShown()
 	s := New(m)
-	s.Pin([]string{"priced"}, []string{"known"})
+	s.Pin([]string{"priced"})
 	n := 0
 	send := func(model, tenant string, o measured.Outcome) {
 		q := stream()
@@ -206,7 +206,7 @@ func TestMadeUpNames(t *testing.T) {
 			send("late", "newcomer", measured.OK)
 		}
 	}
-	send("priced", "known", measured.ServerFailed)
+	send("priced", "unanswered", measured.ServerFailed)
 	send("qwen", "acme", measured.ClientLeft)
 	s.Flush()
 	if got := m.sum(Requests); got != int64(n) {
@@ -215,8 +215,8 @@ func TestMadeUpNames(t *testing.T) {
 	if got := m.sum(Requests, "model=qwen"); got != 2 {
 		t.Errorf("%d of the real model, want 2", got)
 	}
-	if m.sum(Requests, "model=priced") != 1 || m.sum(Cost, "model=priced", "tenant=known") != 12345 {
-		t.Error("the pinned names have no labels")
+	if m.sum(Requests, "model=priced") != 1 || m.sum(Cost, "model=priced", "tenant=other") != 12345 {
+		t.Error("the pinned model has no label, or a tenant whom no server has answered has one")
 	}
 	if late := m.sum(Requests, "model=late"); late < 300 || m.sum(Cost, "tenant=newcomer") < 300*12345 {
 		t.Errorf("%d of a model that came late have its name, of 500", late)
@@ -258,7 +258,7 @@ func TestMadeUpClusters(t *testing.T) {
 func TestCombinations(t *testing.T) {
 	m := newShown()
 	s := New(m)
-	s.Pin([]string{"priced"}, nil)
+	s.Pin([]string{"priced"})
 	for i := range 3 * maxCombinations {
 		q := stream()
 		q.Class = strconv.Itoa(i)

@@ -131,11 +131,8 @@ func (s *Registry) Policies(inForce []string) {
 	s.policies = inForce
 }
 
-// Pin replaces the models and the tenants that have labels in any case.
-func (s *Registry) Pin(models, tenants []string) {
-	s.requests.models.Pin(models)
-	s.requests.costs.tenants.Pin(tenants)
-}
+// Pin replaces the models that have labels in any case.
+func (s *Registry) Pin(models []string) { s.requests.models.Pin(models) }
 
 // ModelLabel returns the label of a model, "" for none.
 func (s *Registry) ModelLabel(name string) string {

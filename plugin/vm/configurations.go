@@ -147,7 +147,7 @@ func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin,
 func (v *VM) activate(set *config.Set) *Plugin {
 	p := &Plugin{VM: v, Set: set, warned: map[string]bool{}}
 	v.configs.add(p)
-	v.Stats.Pin(v.configs.priced(), nil)
+	v.Stats.Pin(v.configs.priced())
 	v.Stats.Set(stats.ConfigValid, 1)
 	v.Stats.Count(stats.ConfigBad, 0)
 	v.Stats.Count(stats.Panics, 0)
@@ -163,7 +163,7 @@ func (v *VM) refreshLastGood() {
 		if set := v.lastGood.refresh(&p.origin); set != nil {
 			p.Set = set
 			v.configs.update()
-			v.Stats.Pin(v.configs.priced(), nil)
+			v.Stats.Pin(v.configs.priced())
 			v.Stores.Connect(set)
 		}
 	}

@@ -110,7 +110,7 @@ func (p *Plugin) handleAnswer(f func()) {
 // while.
 func (p *Plugin) done() bool {
 	p.VM.configs.remove(p)
-	p.VM.Stats.Pin(p.VM.configs.priced(), nil)
+	p.VM.Stats.Pin(p.VM.configs.priced())
 	p.VM.setInForce()
 	p.VM.Stats.Flush() // there may be no other tick
 	if p.calls == 0 {
