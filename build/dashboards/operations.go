@@ -17,7 +17,7 @@ var decidedRow = row{"Decisions", []panel{
 		ask:     "Where do requests go, and why?",
 		normal:  "Almost all are chosen.",
 		act:     "Look the most frequent other reason up.",
-		page:    "docs/metrics.md#reasons",
+		page:    "docs/metrics-reference.md#reasons",
 		queries: []query{{perSecond("warmgate_decisions_total", "", "reason"), "{{reason}}"}},
 	},
 	{
@@ -135,7 +135,7 @@ var serversRow = row{"Servers", []panel{
 		ask:    "Which servers answer 200 with an error, or break off?",
 		normal: "0.",
 		act:    "refused is the client's fault; all others are the server's.",
-		page:   "docs/metrics.md#failed-answers",
+		page:   "docs/metrics-reference.md#failed-answers",
 		queries: []query{
 			{perSecond("warmgate_failed_answers_total", inCluster, "endpoint, reason"), "{{endpoint}}: {{reason}}"},
 		},
@@ -247,7 +247,7 @@ var countedRow = row{"Counting", []panel{
 		ask:    "How many VMs of workers count?",
 		normal: "As many as each gateway has workers.",
 		act:    "0 while requests come: all VMs are dead, the gateway needs a push or a restart.",
-		page:   "docs/metrics.md#when-the-vms-are-dead",
+		page:   "docs/metrics-reference.md#when-the-vms-are-dead",
 		queries: []query{
 			{"max by (instance) (warmgate_owners)", "{{instance}}"},
 		},
@@ -304,7 +304,7 @@ var readRow = row{"What is read", []panel{
 		ask:     "How many answers are compressed, so that their usage is not read?",
 		normal:  "0.",
 		act:     "Have servers, or the gateway's compressor, leave answers as they are.",
-		page:    "docs/metrics.md#compressed-answers",
+		page:    "docs/metrics-reference.md#compressed-answers",
 		queries: []query{{perSecond("warmgate_usage_encoded_total", "", ""), "compressed"}},
 	},
 	{

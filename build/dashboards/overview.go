@@ -169,7 +169,7 @@ var tokensRow = row{"Tokens and cost", []panel{
 		ask:    "Which share of tokens is counted by what went by, because no usage came?",
 		normal: "A few percent: clients that left, streams that broke.",
 		act:    "Much: clients do not ask for include_usage, the engine sends none, or answers are compressed.",
-		page:   "docs/metrics.md#compressed-answers",
+		page:   "docs/metrics-reference.md#compressed-answers",
 		queries: []query{{share(
 			perSecond("warmgate_tokens_total", ofModel+`, usage="estimated"`, "model"),
 			perSecond("warmgate_tokens_total", ofModel, "model")), "{{model}}"}},

@@ -11,7 +11,7 @@ func tuning(policy string) row {
 			ask:    "Which requests does this policy decide, and how?",
 			normal: "Almost all are chosen.",
 			act:    "Look the most frequent other reason up.",
-			page:   "docs/metrics.md#reasons",
+			page:   "docs/metrics-reference.md#reasons",
 			queries: []query{
 				{perSecond("warmgate_decisions_total", `policy="`+policy+`"`, "reason"), "{{reason}}"},
 			},
@@ -72,7 +72,7 @@ var cachedRow = row{"Caches", []panel{
 		ask:     "By how many percentage points do expectations miss what is reported, for each API and model?",
 		normal:  "Below 10.",
 		act:     "Above for long: a client or a chat template that prints other than is assumed.",
-		page:    "docs/metrics.md#when-expectations-are-wrong",
+		page:    "docs/metrics-reference.md#when-expectations-are-wrong",
 		queries: []query{{"max by (api, model) (warmgate_match_error_percent)", "{{model}} ({{api}})"}},
 	},
 	{

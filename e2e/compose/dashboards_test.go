@@ -29,12 +29,12 @@ type dashboard struct {
 
 type target struct{ Expr, LegendFormat string }
 
-// statistics returns the labels of each of the plugin's statistics, by the table in docs/metrics.md.
+// statistics returns the labels of each of the plugin's statistics, by the table in docs/metrics-reference.md.
 func statistics(t *testing.T) map[string][]string {
 	t.Helper()
 	row := regexp.MustCompile("(?m)^\\| `(warmgate_\\w+)` \\| \\w+ \\|([^|]*)\\|")
 	found := map[string][]string{}
-	for _, m := range row.FindAllStringSubmatch(string(harness.ReadT(t, "docs/metrics.md")), -1) {
+	for _, m := range row.FindAllStringSubmatch(string(harness.ReadT(t, "docs/metrics-reference.md")), -1) {
 		found[m[1]] = strings.FieldsFunc(m[2], func(r rune) bool { return strings.ContainsRune("`, ", r) })
 	}
 	return found

@@ -227,7 +227,7 @@ func TestShippedBuckets(t *testing.T) {
 	if len(lists) != 4 {
 		t.Errorf("%d lists of buckets in %q", len(lists), want)
 	}
-	for _, page := range []string{"docs/metrics.md", "docs/metrics_ZH.md"} {
+	for _, page := range []string{"docs/metrics-reference.md", "docs/metrics-reference_ZH.md"} {
 		text := spaces.ReplaceAllString(read(t, page), " ")
 		for _, list := range lists {
 			if !strings.Contains(text, list[1]) {

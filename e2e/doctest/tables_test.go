@@ -203,7 +203,9 @@ func TestReasonTables(t *testing.T) {
 	for _, r := range lb.Reasons() {
 		want = append(want, "`"+r.String()+"`")
 	}
-	for _, name := range []string{"docs/reasons.md", "docs/reasons_ZH.md", "docs/metrics.md", "docs/metrics_ZH.md"} {
+	for _, name := range []string{
+		"docs/reasons.md", "docs/reasons_ZH.md", "docs/metrics-reference.md", "docs/metrics-reference_ZH.md",
+	} {
 		tab := open(t, name).marked("reasons")
 		if tab == nil {
 			t.Errorf("%s: no table of reasons", name)
@@ -217,40 +219,40 @@ func TestReasonTables(t *testing.T) {
 
 // TestCausesTable compares the table of causes with redisclient.Causes, in their order.
 func TestCausesTable(t *testing.T) {
-	tab := open(t, "docs/metrics.md").marked("causes")
+	tab := open(t, "docs/metrics-reference.md").marked("causes")
 	if tab == nil {
-		t.Fatal("docs/metrics.md: no table of causes")
+		t.Fatal("docs/metrics-reference.md: no table of causes")
 	}
 	var want []string
 	for _, c := range redisclient.Causes() {
 		want = append(want, "`"+c+"`")
 	}
 	if have := tab.column(0); !slices.Equal(have, want) {
-		t.Errorf("docs/metrics.md: causes\n%v\nwant\n%v", have, want)
+		t.Errorf("docs/metrics-reference.md: causes\n%v\nwant\n%v", have, want)
 	}
 }
 
 // TestResultsTable compares the table of results with those that plugin/endpoints/endpoints.go counts, in their order.
 func TestResultsTable(t *testing.T) {
-	tab := open(t, "docs/metrics.md").marked("results")
+	tab := open(t, "docs/metrics-reference.md").marked("results")
 	if tab == nil {
-		t.Fatal("docs/metrics.md: no table of results")
+		t.Fatal("docs/metrics-reference.md: no table of results")
 	}
 	var want []string
 	for _, result := range constants(t, "endpoints/endpoints.go", "Scrape") {
 		want = append(want, "`"+result+"`")
 	}
 	if have := tab.column(0); !slices.Equal(have, want) {
-		t.Errorf("docs/metrics.md: results\n%v\nwant\n%v", have, want)
+		t.Errorf("docs/metrics-reference.md: results\n%v\nwant\n%v", have, want)
 	}
 }
 
-// TestStatsTable compares docs/metrics.md with the constants in plugin/stats/names.go and the labels that the
+// TestStatsTable compares docs/metrics-reference.md with the constants in plugin/stats/names.go and the labels that the
 // plugin writes.
 func TestStatsTable(t *testing.T) {
-	tab := open(t, "docs/metrics.md").marked("stats")
+	tab := open(t, "docs/metrics-reference.md").marked("stats")
 	if tab == nil {
-		t.Fatal("docs/metrics.md: no table of statistics")
+		t.Fatal("docs/metrics-reference.md: no table of statistics")
 	}
 	var have []string
 	for _, name := range tab.column(0) {

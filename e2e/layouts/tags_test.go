@@ -85,9 +85,9 @@ func statsConfig(t *testing.T, of string, names []string) any {
 func annotatedBuckets(t *testing.T) string {
 	t.Helper()
 	const rule = "statsHistogramBuckets: '\\{\"(\\w+)\": (\\[[\\d\\s,]+\\])\\}'"
-	m := regexp.MustCompile(rule).FindSubmatch(harness.ReadT(t, "docs/metrics.md"))
+	m := regexp.MustCompile(rule).FindSubmatch(harness.ReadT(t, "docs/metrics-reference.md"))
 	if m == nil {
-		t.Fatal("docs/metrics.md has no buckets for Istio")
+		t.Fatal("docs/metrics-reference.md has no buckets for Istio")
 	}
 	return fmt.Sprintf("{match: {prefix: %s}, buckets: %s}", m[1], m[2])
 }

@@ -106,7 +106,7 @@ func (p *prometheus) empty(list []panel, drawn map[string]bool) {
 func TestNames(t *testing.T) {
 	name := regexp.MustCompile(`warmgate_[a-z0-9_]+`)
 	known := map[string]bool{}
-	_, table, _ := strings.Cut(string(harness.ReadT(t, "docs/metrics.md")), "<!-- stats -->")
+	_, table, _ := strings.Cut(string(harness.ReadT(t, "docs/metrics-reference.md")), "<!-- stats -->")
 	table, _, _ = strings.Cut(table, "<!-- /stats -->")
 	for _, n := range name.FindAllString(table, -1) {
 		known[n] = true
