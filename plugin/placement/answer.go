@@ -31,7 +31,7 @@ func (s *Serving) ReadAs(headers [][2]string, end bool) {
 		Addr: l.Addr, PlacedAt: pl.placedAt(), Requested: pl.Prompt.Work.Info.Stream, Exact: pl.Config.AmongClusters(),
 		Learns: pl.Phase == PhaseLeased, Counts: s.Measures && pl.Config.Telemetry.ReadAnswers,
 	}
-	if r.Status < 200 || r.Status >= 300 || pl.Idle() { // of that, no answer says anything
+	if !r.IsGood() || pl.Idle() { // of that, no answer says anything
 		return
 	}
 	r.Usage = s.readsUsage()
@@ -97,12 +97,11 @@ func (s *Serving) ReadsBegin() bool {
 // readBegin takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
 func (s *Serving) readBegin(size int) {
 	pl := s.Of
-	l, status := &pl.Lease, pl.Response.Status
+	l, r := &pl.Lease, &pl.Response
 	if pl.Phase != PhaseLeased {
 		return
 	}
-	pl.Facts.ReadRefusal(size, status)
-	if status < 200 || status >= 300 {
+	if pl.Facts.ReadRefusal(size, r.Status); !r.IsGood() {
 		return
 	}
 	for _, made := range pl.Kept.Learn(size) {
@@ -115,7 +114,7 @@ func (s *Serving) readBegin(size int) {
 func (s *Serving) readsUsage() bool {
 	pl := s.Of
 	r := &pl.Response
-	return pl.Phase == PhaseLeased && r.Status >= 200 && r.Status < 300 && !r.Encoded &&
+	return pl.Phase == PhaseLeased && r.IsGood() && !r.Encoded &&
 		(pl.Prompt.Work.Sampled || pl.Prompt.Chain.HasBlocks() || pl.Lease.Budget.Target.Addr != "" ||
 			pl.Wait.sharesTokens() || pl.What == prompt.Quiet)
 }

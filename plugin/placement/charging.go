@@ -29,7 +29,7 @@ func (ch *charging) endCharges(t *price.Tokens) {
 			return
 		}
 	}
-	if of.Response.Streamed && of.Response.Status/100 == 2 || b.known && !t.Estimated && t.Prompt()+t.Completion() > 0 {
+	if of.Response.Streamed && of.Response.IsGood() || b.known && !t.Estimated && t.Prompt()+t.Completion() > 0 {
 		of.Lease.settle(&b.tenant.charge, ch.ofTenant(*t))
 	}
 	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.Target.Addr)

@@ -23,7 +23,7 @@ func (s *Serving) fill(m *measured.Request) {
 		m.Retries = s.retries(m.Outcome)
 	}
 	m.Tokens = s.tokens()
-	if good := r.Status >= 200 && r.Status < 300; good && m.Outcome != measured.ClientError {
+	if r.IsGood() && m.Outcome != measured.ClientError {
 		m.Model = m.Asked
 	}
 	s.fillTimes(m)

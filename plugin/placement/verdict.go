@@ -134,7 +134,7 @@ func (j *judging) judged() lb.Verdict {
 // answers sets the outcome of an answer by its content, and reports whether that means anything.
 func (j *judging) answers() bool {
 	r, facts := &j.of.Response, &j.of.Facts
-	if !r.Reached || r.Status < 200 || r.Status >= 300 || r.Encoded {
+	if !r.Reached || !r.IsGood() || r.Encoded {
 		return false
 	}
 	if r.Judge(); r.Answer != nil && r.Outcome != answer.Complete && facts.StatesFact(r.Answer) {

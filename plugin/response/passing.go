@@ -56,7 +56,7 @@ func (r *Reading) goesOn(size int, events int64, end bool) {
 
 // TTFTSince returns after which time from its arrival a stream has shown its first output, 0 if none has.
 func (r *State) TTFTSince(arrival time.Duration) time.Duration {
-	if r.FirstAt == 0 || r.Status < 200 || r.Status >= 300 {
+	if r.FirstAt == 0 || !r.IsGood() {
 		return 0
 	}
 	return max(1, r.FirstAt-arrival)

@@ -66,6 +66,9 @@ type State struct {
 	Retry    []byte         // beginning of the body, while that may say when to try again
 }
 
+// IsGood reports whether its status is that of an answer.
+func (r *State) IsGood() bool { return r.Status >= 200 && r.Status < 300 }
+
 // Reading is how the body of the response to a request is read: by what the request is, and for whom it is counted.
 type Reading struct {
 	State
