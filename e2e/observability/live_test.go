@@ -25,14 +25,7 @@ var long = os.Getenv("FAULTS_LONG") != ""
 const conversations = 160
 
 // stage is a gateway before engines under traffic.
-type stage struct {
-	*fleet.Fleet
-	t *testing.T
-}
-
-func newStage(t *testing.T) *stage {
-	return &stage{fleet.StartT(t, 1, byPrompts(fleet.Password, "/metrics")), t}
-}
+type stage struct{ *fleet.Fleet }
 
 // byPrompts is a configuration with counts in Redis and metrics of the engines.
 func byPrompts(password, page string) string {
@@ -67,7 +60,7 @@ func (s *stage) goOn() {
 		go func() {
 			defer all.Done()
 			for i := first; i < conversations; i += 8 {
-				s.Ask(s.t.Context(), "sim", i, 40, 1, false)
+				s.Ask(s.T.Context(), "sim", i, 40, 1, false)
 			}
 		}()
 	}
@@ -76,7 +69,7 @@ func (s *stage) goOn() {
 
 // send has requests come at intervals until the function that it returns is called.
 func (s *stage) send(every time.Duration, ask func(ctx context.Context)) (stop func()) {
-	ctx, cancel := context.WithCancel(s.t.Context())
+	ctx, cancel := context.WithCancel(s.T.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -97,7 +90,7 @@ func (s *stage) send(every time.Duration, ask func(ctx context.Context)) (stop f
 		}
 	}()
 	stop = sync.OnceFunc(func() { cancel(); <-done })
-	s.t.Cleanup(stop)
+	s.T.Cleanup(stop)
 	return stop
 }
 
@@ -183,7 +176,7 @@ func TestFaults(t *testing.T) {
 		window, lasts = "30s", 2*time.Minute
 	}
 	queries := panels(t)
-	s := newStage(t)
+	s := &stage{fleet.StartT(t, 1, byPrompts(fleet.Password, "/metrics"))}
 	p := startPrometheus(t, s.Gateway, window)
 	s.goOn()
 	stopMost := s.send(40*time.Millisecond, s.asking("sim"))

@@ -70,9 +70,6 @@ func (p *prometheus) get(path string, into any) error {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: status %d: %s, %v", path, resp.StatusCode, text, err)
 	}
-	if into == nil {
-		return nil
-	}
 	return json.Unmarshal(text, into)
 }
 

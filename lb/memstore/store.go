@@ -276,9 +276,6 @@ func (s *Store) leave(now time.Duration, sc *scope, id lb.LeaseID) {
 	s.requests.answer(now)
 }
 
-// LeaseTokens returns how many tokens the lease counts, 0 if this owner does not hold it.
-func (s *Store) LeaseTokens(id lb.LeaseID) int64 { return s.requests.leases[id].tokens }
-
 // HasLease implements [lb.LocalStore].
 func (s *Store) HasLease(id lb.LeaseID) bool {
 	_, ok := s.requests.leases[id]

@@ -64,8 +64,8 @@ func TestBoundsOfTokens(t *testing.T) {
 	} {
 		for _, busy := range []bool{false, true} {
 			s := New(memory(t), 1, storetest.TTL)
-			if err := s.CountAt(time.Hour, 1, "a", addr, tokens); err != nil || s.LeaseTokens(1) != want {
-				t.Errorf("%d tokens are counted as %d, %v", tokens, s.LeaseTokens(1), err)
+			if err := s.CountAt(time.Hour, 1, "a", addr, tokens); err != nil || s.requests.leases[1].tokens != want {
+				t.Errorf("%d tokens are counted as %d, %v", tokens, s.requests.leases[1].tokens, err)
 			}
 			granted(t, s, time.Hour, 2, "a")
 			if busy {
@@ -74,8 +74,9 @@ func TestBoundsOfTokens(t *testing.T) {
 			s.Amend(time.Hour, 2, "", tokens)
 			s.Flush(time.Hour)
 			loads, err := s.Loads("a", []string{addr}, nil)
-			if err != nil || s.LeaseTokens(2) != want || loads[0] != (lb.Load{Requests: 2, Tokens: 2 * want}) {
-				t.Errorf("%d tokens are amended to %d, in all %v, %v", tokens, s.LeaseTokens(2), loads, err)
+			held := s.requests.leases[2].tokens
+			if err != nil || held != want || loads[0] != (lb.Load{Requests: 2, Tokens: 2 * want}) {
+				t.Errorf("%d tokens are amended to %d, in all %v, %v", tokens, held, loads, err)
 			}
 		}
 	}

@@ -54,7 +54,6 @@ type outcome struct {
 	passed  int              // requests above the cap, at the worst moment of each server
 	slowest time.Duration    // script in Redis
 	slow    int              // scripts of more than scriptLimit
-	left    int              // owners in Redis at the end, the gateway's workers among them
 }
 
 // interval is the time that a request spent at a server.
@@ -248,7 +247,7 @@ func (a *arm) measure(ctx context.Context) error {
 		}
 	}
 	if a.redis != nil {
-		a.slowest, a.slow, a.left, err = slowest(a.redis)
+		a.slowest, a.slow, _, err = slowest(a.redis)
 	}
 	return err
 }

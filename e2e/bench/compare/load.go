@@ -21,15 +21,6 @@ func Work(server vllmsim.Config, prompt, output int) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-// Load returns the share of the servers' capacity, 0..1, that the requests use while they arrive.
-func Load(servers []vllmsim.Config, reqs []loadgen.Request) float64 {
-	span := reqs[len(reqs)-1].Due
-	if span <= 0 {
-		return 0
-	}
-	return float64(len(reqs)) / (span.Seconds() * Capacity(servers, reqs))
-}
-
 // AtLoad returns the requests of a workload that lasts for the given time and uses the given share of the servers'
 // capacity. Rate and Count of w are overwritten.
 func AtLoad(w loadgen.Workload, servers []vllmsim.Config, load float64, span time.Duration) ([]loadgen.Request, error) {

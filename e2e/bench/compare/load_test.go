@@ -36,10 +36,11 @@ func TestAtLoadHitsTheLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if span := reqs[len(reqs)-1].Due; math.Abs(span.Seconds()-100) > 1 {
+		span := reqs[len(reqs)-1].Due
+		if math.Abs(span.Seconds()-100) > 1 {
 			t.Errorf("the requests span %v, want 100s", span)
 		}
-		if got := Load(servers, reqs); math.Abs(got/load-1) > 0.05 {
+		if got := float64(len(reqs)) / (span.Seconds() * Capacity(servers, reqs)); math.Abs(got/load-1) > 0.05 {
 			t.Errorf("load %.3f, want %.3f", got, load)
 		}
 	}

@@ -189,16 +189,6 @@ func (s *Stage) Behind() []string {
 // Client returns the client that sends to the first gateway.
 func (s *Stage) Client() *loadgen.Client { return s.clients[0] }
 
-// ServerAt returns the index of the server with the address ip:port, or -1.
-func (s *Stage) ServerAt(addr string) int {
-	for i, srv := range s.Servers {
-		if srv.Addr() == addr {
-			return i
-		}
-	}
-	return -1
-}
-
 // Inflight returns how many requests each server has now, from its own count.
 func (s *Stage) Inflight() []int {
 	out := make([]int, len(s.Servers))

@@ -128,15 +128,6 @@ func (w *workload) path() string {
 	return ""
 }
 
-// requests returns how many requests the scripts have together.
-func requests(scripts []script) int {
-	n := 0
-	for i := range scripts {
-		n += len(scripts[i].Turns)
-	}
-	return n
-}
-
 // workloads returns all that need no trace.
 func workloads() []workload {
 	list := []workload{

@@ -28,6 +28,15 @@ func words(messages []loadgen.Message) int {
 	return n
 }
 
+// requests returns how many requests the scripts have together.
+func requests(scripts []script) int {
+	n := 0
+	for i := range scripts {
+		n += len(scripts[i].Turns)
+	}
+	return n
+}
+
 func TestSameSeedSameScripts(t *testing.T) {
 	for _, w := range append(workloads(), replay(traceName, sample(t), 0, 4, traffic.TraceScale).over(time.Second)) {
 		if !reflect.DeepEqual(w.scripts(1), w.scripts(1)) {

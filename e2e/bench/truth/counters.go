@@ -50,20 +50,13 @@ func only(text string, names ...string) string {
 func parsePage(text string) page {
 	p := page{}
 	for line := range strings.Lines(text) {
-		name, value, _ := cutLast(strings.TrimSpace(line), " ")
-		if v, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(name, "warmgate_") {
-			p[name] = v
+		i := strings.LastIndex(line, " ")
+		v, err := strconv.ParseFloat(strings.TrimSpace(line[i+1:]), 64)
+		if err == nil && strings.HasPrefix(line, "warmgate_") {
+			p[line[:i]] = v
 		}
 	}
 	return p
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // sum returns the sum of a statistic over what has all of the labels, each as in `model="x"`.
