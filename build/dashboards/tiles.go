@@ -45,8 +45,8 @@ func wrong() row {
 	r := row{"What is wrong now", slices.Concat(wrongPlugin, wrongServers, wrongRequests)}
 	for i := range r.panels {
 		r.panels[i].kind, r.panels[i].width, r.panels[i].unit = tile, 6, sinceThen
-		r.panels[i].normal = "Green: " + r.panels[i].well + ". Red is what is so, or was in the last two minutes; amber " +
-			"what is over, for a quarter of an hour. Without data the plugin is not loaded, or not scraped."
+		r.panels[i].normal = "Green: " + r.panels[i].well + ". Red is what is so, or was in the last two minutes; " +
+			"amber what is over, for a quarter of an hour. Without data the plugin is not loaded, or not scraped."
 	}
 	return r
 }
