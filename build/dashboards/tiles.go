@@ -235,8 +235,8 @@ var wrongRequests = []panel{
 			"clients that leave: it is long. Idle servers: caps are low.",
 		page: "docs/troubleshooting.md#the-queue-has-the-wrong-size",
 		queries: []query{
-			{rises("warmgate_queue_refusals_total", inCluster, "class, reason"), "{{class}}: {{reason}}"},
-			{rises("warmgate_queue_left_total", inCluster, "class"), "{{class}}: clients leave"},
+			{rises("warmgate_queue_refusals_total", inCluster, "reason"), "{{reason}}"},
+			{rises("warmgate_queue_left_total", inCluster, ""), "clients leave"},
 			{refused, "{{cluster}}: refused, yet a server is idle"},
 			{rises("warmgate_decisions_total", `reason="at_capacity"`, "reason"), "without a queue: {{reason}}"},
 		},
