@@ -102,7 +102,15 @@ func (p *panel) build() cog.Builder[dashboard.Panel] {
 	return b
 }
 
-// stat is a number, or a tile: the names of its series, red above 0.
+// now is what a tile shows in place of minutes: of what is wrong, and of what is well.
+var now = dashboard.ValueMapping{ValueMap: &dashboard.ValueMap{
+	Type: dashboard.MappingTypeValueToText,
+	Options: map[string]dashboard.ValueMappingResult{
+		"0": {Text: cog.ToPtr("now")}, "-1": {Text: cog.ToPtr("now")},
+	},
+}}
+
+// stat is a number, or a tile: the names of its series and when each was last seen.
 func (p *panel) stat() cog.Builder[dashboard.Panel] {
 	b := stat.NewPanelBuilder().
 		Title(p.title).
@@ -115,13 +123,16 @@ func (p *panel) stat() cog.Builder[dashboard.Panel] {
 		GraphMode(common.BigValueGraphModeNone).
 		ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"}))
 	if p.kind == tile {
-		b.TextMode(common.BigValueTextModeName).
+		b.TextMode(common.BigValueTextModeValueAndName).
 			ColorMode(common.BigValueColorModeBackground).
 			Orientation(common.VizOrientationHorizontal).
-			Text(common.NewVizTextDisplayOptionsBuilder().TitleSize(16)).
+			Text(common.NewVizTextDisplayOptionsBuilder().TitleSize(16).ValueSize(14)).
+			Mappings([]dashboard.ValueMapping{now}).
 			Thresholds(dashboard.NewThresholdsConfigBuilder().
 				Mode(dashboard.ThresholdsModeAbsolute).
-				Steps([]dashboard.Threshold{{Color: "green"}, {Value: cog.ToPtr(1e-9), Color: "red"}}))
+				Steps([]dashboard.Threshold{
+					{Color: "green"}, {Value: cog.ToPtr(0.), Color: "red"}, {Value: cog.ToPtr(0.5), Color: "orange"},
+				}))
 	}
 	for _, q := range p.all() {
 		b.WithTarget(prometheus.NewDataqueryBuilder().Expr(q.expr).LegendFormat(q.legend).Instant())

@@ -11,7 +11,7 @@ func clusterMetrics() *board {
 
 var clustersRow = row{"Clusters", []panel{
 	{
-		title: "Requests by cluster", kind: stacked, unit: "reqps", needs: "lb_type is cluster",
+		title: "Requests by cluster", unit: "reqps", needs: "lb_type is cluster",
 		ask:     "Which cluster serves how much?",
 		normal:  "In proportion to their speed.",
 		act:     "None at one: it is ejected, full, or without servers.",
@@ -19,7 +19,7 @@ var clustersRow = row{"Clusters", []panel{
 		queries: []query{{perSecond("warmgate_cluster_requests_total", inCluster, "cluster"), "{{cluster}}"}},
 	},
 	{
-		title: "How they ended", kind: stacked, unit: "reqps", needs: "lb_type is cluster",
+		title: "How they ended", unit: "reqps", needs: "lb_type is cluster",
 		ask:    "How did requests to each cluster end?",
 		normal: "served. other is the client's doing.",
 		act:    "failed: look at that cluster.",
@@ -48,7 +48,7 @@ func regions() *board {
 
 var regionsRow = row{"Regions", []panel{
 	{
-		title: "Sent to other regions", kind: stacked, unit: "reqps", needs: "regions are configured",
+		title: "Sent to other regions", unit: "reqps", needs: "regions are configured",
 		ask:    "Which requests are sent to other regions, and why?",
 		normal: "Few. prefix: the prompt is cached there. time: it serves sooner.",
 		act:    "Most requests: this region is too small.",
@@ -58,7 +58,7 @@ var regionsRow = row{"Regions", []panel{
 		},
 	},
 	{
-		title: "Served for other regions", kind: stacked, unit: "reqps", needs: "regions are configured",
+		title: "Served for other regions", unit: "reqps", needs: "regions are configured",
 		ask:     "Which regions send requests here?",
 		normal:  "Those that are busy while this one is not.",
 		act:     "Always the same one: it needs more servers.",

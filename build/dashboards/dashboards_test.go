@@ -66,7 +66,7 @@ func TestStrict(t *testing.T) {
 }
 
 // Units of Grafana that panels use.
-var units = []string{"reqps", "cps", "ms", "µs", "s", "percentunit", "percent", "short", "none", "si:tok/s"}
+var units = []string{"reqps", "cps", "ms", "µs", "s", "percentunit", "percent", "short", "none", "si:tok/s", sinceThen}
 
 // TestPanels checks that each panel says all that it should, and fills its row.
 func TestPanels(t *testing.T) {

@@ -13,7 +13,7 @@ func operations() *board {
 
 var decidedRow = row{"Decisions", []panel{
 	{
-		title: "Decisions by reason", kind: stacked, unit: "reqps",
+		title: "Decisions by reason", unit: "reqps",
 		ask:     "Where do requests go, and why?",
 		normal:  "Almost all are chosen.",
 		act:     "Look the most frequent other reason up.",
@@ -21,7 +21,7 @@ var decidedRow = row{"Decisions", []panel{
 		queries: []query{{perSecond("warmgate_decisions_total", "", "reason"), "{{reason}}"}},
 	},
 	{
-		title: "Decisions by policy", kind: stacked, unit: "reqps",
+		title: "Decisions by policy", unit: "reqps",
 		ask:     "Which policies decide?",
 		normal:  "Those that are configured. none: no configuration applied.",
 		act:     "An unexpected one: the rule for these requests is another than you think.",
@@ -29,7 +29,7 @@ var decidedRow = row{"Decisions", []panel{
 		queries: []query{{perSecond("warmgate_decisions_total", "", "policy"), "{{policy}}"}},
 	},
 	{
-		title: "Requests by outcome", kind: stacked, unit: "reqps",
+		title: "Requests by outcome", unit: "reqps",
 		ask:    "What became of requests?",
 		normal: "Almost all are ok.",
 		act: "server_failed: the next row says which server. refused: the row of the queue. timeout: " +
@@ -66,7 +66,7 @@ const inflight = "sum by (" + server + ") (warmgate_inflight_requests{" + inClus
 
 var serversRow = row{"Servers", []panel{
 	{
-		title: "In flight", kind: stacked, unit: "short",
+		title: "In flight", unit: "short",
 		ask:     "How many requests does each server have, from all gateways that are scraped?",
 		normal:  "Alike, for servers of the same speed.",
 		act:     "One that has far more hangs or is slow; one that has none is out.",
@@ -82,7 +82,7 @@ var serversRow = row{"Servers", []panel{
 		queries: []query{{share("max by (cluster) ("+inflight+")", "avg by (cluster) ("+inflight+")"), "{{cluster}}"}},
 	},
 	{
-		title: "Answers by server", kind: stacked, unit: "reqps",
+		title: "Answers by server", unit: "reqps",
 		ask:     "Which server serves how many requests?",
 		normal:  "Alike, for servers of the same speed.",
 		act:     "None at one of them: it is ejected, fails health checks, or lacks the model.",
@@ -146,7 +146,7 @@ const queue, refusing = "a queue is configured", "a request was refused"
 
 var waitingRow = row{"Queue", []panel{
 	{
-		title: "Waiting", kind: stacked, unit: "short", needs: queue,
+		title: "Waiting", unit: "short", needs: queue,
 		ask: "How many requests wait? With Redis every gateway says the same; without, each has a queue of its " +
 			"own, and it is the sum.",
 		normal: "0, and in bursts as many as are served within max_wait.",
@@ -170,7 +170,7 @@ var waitingRow = row{"Queue", []panel{
 		},
 	},
 	{
-		title: "Refused and left", kind: stacked, unit: "reqps", needs: refusing,
+		title: "Refused and left", unit: "reqps", needs: refusing,
 		ask:    "Which requests are refused, and why? How many clients leave while they wait?",
 		normal: "0.",
 		act:    "By the reason: a longer queue helps only if max_wait leaves it the time to be served.",
@@ -281,7 +281,7 @@ var countedRow = row{"Counting", []panel{
 
 var readRow = row{"What is read", []panel{
 	{
-		title: "Scrapes", kind: stacked, unit: "cps", needs: "a policy reads metrics of engines",
+		title: "Scrapes", unit: "cps", needs: "a policy reads metrics of engines",
 		ask:     "Are metrics of engines read?",
 		normal:  "All are ok.",
 		act:     "The result says what is wrong, and the gateway's log at which server.",
@@ -308,7 +308,7 @@ var readRow = row{"What is read", []panel{
 		queries: []query{{perSecond("warmgate_usage_encoded_total", "", ""), "compressed"}},
 	},
 	{
-		title: "Lists of models", kind: stacked, unit: "cps", width: 12, needs: "models.cluster is configured",
+		title: "Lists of models", unit: "cps", width: 12, needs: "models.cluster is configured",
 		ask:     "Do servers say which models they have?",
 		normal:  "All are ok.",
 		act:     "Another result: the path, a key, or the server.",
@@ -316,7 +316,7 @@ var readRow = row{"What is read", []panel{
 		queries: []query{{perSecond("warmgate_model_lists_total", "", "result"), "{{result}}"}},
 	},
 	{
-		title: "Calls of the API", kind: stacked, unit: "reqps", width: 12, needs: "the admission API is used",
+		title: "Calls of the API", unit: "reqps", width: 12, needs: "the admission API is used",
 		ask:     "How is the admission API used, and what is answered?",
 		normal:  "What ends in admitted, completed, renewed or ok.",
 		act:     "unauthorized: a wrong key. unavailable: the store does not answer.",

@@ -54,7 +54,7 @@ var nowRow = row{"Now", []panel{
 
 var usersRow = row{"What users get", []panel{
 	{
-		title: "Requests by outcome", kind: stacked, unit: "reqps",
+		title: "Requests by outcome", unit: "reqps",
 		ask:    "What became of requests?",
 		normal: "Almost all are ok. client_left are users who gave up, client_error wrong requests.",
 		act: "server_failed: see which server in operations. refused: the queue or a budget. timeout: " +
@@ -63,7 +63,7 @@ var usersRow = row{"What users get", []panel{
 		queries: []query{{perSecond("warmgate_requests_total", ofModel, "outcome"), "{{outcome}}"}},
 	},
 	{
-		title: "Requests by model", kind: stacked, unit: "reqps",
+		title: "Requests by model", unit: "reqps",
 		ask:     "Which models are used? Names beyond the bound are counted as other.",
 		normal:  "As your traffic is.",
 		act:     "Many under other: made-up names, or more models than have labels.",
@@ -148,7 +148,7 @@ const prices = "lb_config.prices is configured"
 
 var tokensRow = row{"Tokens and cost", []panel{
 	{
-		title: "Tokens by kind", kind: stacked, unit: "si:tok/s",
+		title: "Tokens by kind", unit: "si:tok/s",
 		ask: "Which tokens are handled? The four kinds have none in common: input was computed, cached was " +
 			"found.",
 		normal:  "As your traffic is.",
@@ -157,7 +157,7 @@ var tokensRow = row{"Tokens and cost", []panel{
 		queries: []query{{perSecond("warmgate_tokens_total", ofModel, "kind"), "{{kind}}"}},
 	},
 	{
-		title: "Tokens by model", kind: stacked, unit: "si:tok/s",
+		title: "Tokens by model", unit: "si:tok/s",
 		ask:     "Which models have how many tokens, of all kinds?",
 		normal:  "As your traffic is.",
 		act:     "Compare it with the cost by model.",
@@ -183,7 +183,7 @@ var tokensRow = row{"Tokens and cost", []panel{
 		queries: []query{{hourly("model"), "{{model}} {{currency}}"}},
 	},
 	{
-		title: "Cost by tenant, per hour", kind: stacked, unit: "none", needs: prices + ", and tenants are told apart",
+		title: "Cost by tenant, per hour", unit: "none", needs: prices + ", and tenants are told apart",
 		ask:     "Who causes the cost? Names beyond the bound are counted as other.",
 		normal:  "As your contracts are.",
 		act:     "One that rises suddenly: talk to the tenant, or give it a budget.",

@@ -7,7 +7,7 @@ func of(policy string) string { return ofModel + `, policy="` + policy + `"` }
 func tuning(policy string) row {
 	return row{"What users get by it", []panel{
 		{
-			title: "Decisions by reason", kind: stacked, unit: "reqps",
+			title: "Decisions by reason", unit: "reqps",
 			ask:    "Which requests does this policy decide, and how?",
 			normal: "Almost all are chosen.",
 			act:    "Look the most frequent other reason up.",
@@ -100,7 +100,7 @@ var cachedRow = row{"Caches", []panel{
 		queries: []query{{"min by (cluster) (warmgate_prefix_table_percent{" + inCluster + "})", "{{cluster}}"}},
 	},
 	{
-		title: "Prompts not read", kind: stacked, unit: "reqps", needs: "a long prompt was not read to its end",
+		title: "Prompts not read", unit: "reqps", needs: "a long prompt was not read to its end",
 		ask:     "Which prompts are matched with nothing, because their bodies were not read to the end?",
 		normal:  "0.",
 		act:     "too_long: raise max_scan_bytes. late: slow clients. no_room: many long bodies at once.",
@@ -173,7 +173,7 @@ func evenness() row {
 		}
 	}
 	return row{r.title, append(r.panels, panel{
-		title: "Tokens in flight", kind: stacked, unit: "short", width: 24, needs: "unit is tokens",
+		title: "Tokens in flight", unit: "short", width: 24, needs: "unit is tokens",
 		ask:     "How many tokens of work does each server have?",
 		normal:  "Alike, for servers of the same speed, even where requests are not.",
 		act:     "Uneven requests at even tokens are as they should be.",
@@ -193,7 +193,7 @@ func consistentHash() *board {
 
 var sessionsRow = row{"Sessions", []panel{
 	{
-		title: "Sessions at home", kind: stacked, unit: "reqps", width: 12, needs: "sessions matter",
+		title: "Sessions at home", unit: "reqps", width: 12, needs: "sessions matter",
 		ask:    "Do requests of a session go to the server where it belongs?",
 		normal: "Almost all are at home.",
 		act: "displaced: homes carry too much, raise the bound or add servers. none: clients do not send " +
@@ -226,7 +226,7 @@ func tokenBudget() *board {
 
 var budgetsRow = row{"Targets", []panel{
 	{
-		title: "Tokens charged", kind: stacked, unit: "si:tok/s", needs: "token_budget is in force",
+		title: "Tokens charged", unit: "si:tok/s", needs: "token_budget is in force",
 		ask:     "Which target is charged how much?",
 		normal:  "In proportion to their rates.",
 		act:     "A target without any is closed, or over its budget.",
@@ -262,7 +262,7 @@ var budgetsRow = row{"Targets", []panel{
 		queries: []query{{"max by (cluster, endpoint) (warmgate_budget_closed_ms{" + inCluster + "})", "{{endpoint}}"}},
 	},
 	{
-		title: "Lowered by answers", kind: stacked, unit: "cps", needs: "a target's answers have rate limits",
+		title: "Lowered by answers", unit: "cps", needs: "a target's answers have rate limits",
 		ask:    "Which targets have less left than is configured, by their answers?",
 		normal: "0.",
 		act:    "Configure what the provider grants.",
@@ -272,7 +272,7 @@ var budgetsRow = row{"Targets", []panel{
 		},
 	},
 	{
-		title: "Refused", kind: stacked, unit: "reqps", needs: "a request was refused",
+		title: "Refused", unit: "reqps", needs: "a request was refused",
 		ask:    "Which requests are refused for want of budget?",
 		normal: "0.",
 		act:    "over_budget: all targets. tenant_over_budget: one tenant alone.",

@@ -40,10 +40,10 @@ type panel struct {
 type kind int
 
 const (
-	lines kind = iota
-	stacked
+	lines   kind = iota
+	stacked      // only where the sum is the message: what moves at the bottom moves all above it
 	number
-	tile // red with the names of what is wrong, else green with a word
+	tile // red with the names of what is wrong, amber with those of what was, green with a word while nothing is
 )
 
 type query struct{ expr, legend string }
@@ -73,12 +73,18 @@ func recent(counter, where, by, over string) string {
 // rises is what was counted in the last two minutes, if anything was.
 func rises(counter, where, by string) string { return recent(counter, where, by, "2m") + " > 0" }
 
-// happened is how often a rare event was counted in the last quarter of an hour. A counter that appears with its
-// first event has not increased by it: so it counts what was not there before.
+// happened is how often a rare event was counted in the last two minutes. A counter that appears with its first event
+// has not increased by it: so it counts what was not there before.
 func happened(counter, where, by string) string {
 	s := selector(counter, where)
-	return fmt.Sprintf("(%s > 0) or (%s > 0)", sum(by, "increase("+s+"[15m])"),
-		sum(by, "("+s+" unless "+s+" offset 15m)"))
+	return fmt.Sprintf("(%s > 0) or (%s > 0)", sum(by, "increase("+s+"[2m])"),
+		sum(by, "("+s+" unless "+s+" offset 2m)"))
+}
+
+// still is what is so over a longer time, as it takes that to tell it from chance, and in the last two minutes: so it
+// is over soon after its cause.
+func still(over string, is func(over string) string) string {
+	return fmt.Sprintf("(%s) and (%s)", is(over), is("2m"))
 }
 
 // quantile is that of a histogram, over all gateways.
@@ -118,14 +124,22 @@ func selector(name, where string) string {
 	return name + "{" + where + "}"
 }
 
-// healthy is what a tile shows while none of its queries finds anything. Without the plugin it shows nothing, so that
-// nobody takes that for health.
+// lastSeen is how many minutes ago what a tile asks for was so: 0 while it is, and nothing once that was longer ago
+// than a quarter of an hour. What it asks for goes back two minutes at most, so that it is over as soon after its
+// cause. Scrapes are 15 s apart, or more: none is missed.
+func (q query) lastSeen() query {
+	return query{fmt.Sprintf("(time() - timestamp(%s)) or ceil((time() - max_over_time(timestamp(%s)[15m:15s])) / 60)",
+		q.expr, q.expr), q.legend}
+}
+
+// healthy is what a tile shows, as -1, while none of its queries finds anything. Without the plugin it shows nothing,
+// so that nobody takes that for health.
 func (p *panel) healthy() query {
 	found := make([]string, len(p.queries))
 	for i, q := range p.queries {
 		found[i] = " unless on () (" + q.expr + ")"
 	}
-	return query{"0 * group(warmgate_config_valid)" + strings.Join(found, ""), p.well}
+	return query{"0 * group(warmgate_config_valid) - 1" + strings.Join(found, ""), p.well}
 }
 
 // all are the queries as they are made.
@@ -133,7 +147,11 @@ func (p *panel) all() []query {
 	if p.kind != tile {
 		return p.queries
 	}
-	return append(append([]query(nil), p.queries...), p.healthy())
+	made := []query{}
+	for _, q := range p.queries {
+		made = append(made, q.lastSeen())
+	}
+	return append(made, p.healthy())
 }
 
 var inLegend = regexp.MustCompile(`{{(\w+)}}`)

@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// Means of servers that others are compared with. Their quarter that is fastest is the measure: of two servers the
-// median is half the slow one.
-var (
-	perToken  = meanOf("warmgate_endpoint_decode_ms_total", "warmgate_endpoint_decoded_tokens_total")
-	perStream = meanOf("warmgate_endpoint_prefill_ms_total", "warmgate_endpoint_streams_total")
-)
+// Means of servers, by which they are compared with the others of their cluster.
+func perToken(over string) string {
+	return meanOf("warmgate_endpoint_decode_ms_total", "warmgate_endpoint_decoded_tokens_total", over)
+}
+
+func perStream(over string) string {
+	return meanOf("warmgate_endpoint_prefill_ms_total", "warmgate_endpoint_streams_total", over)
+}
 
 // meanOf is a mean of each server, over a time in which servers have answered some streams.
-func meanOf(total, number string) string {
-	return "(" + share(recent(total, inCluster, server, "2m"), recent(number, inCluster, server, "2m")) + ")"
+func meanOf(total, number, over string) string {
+	return "(" + share(recent(total, inCluster, server, over), recent(number, inCluster, server, over)) + ")"
 }
 
 // decided is the share of all decisions, from one in a hundred on.
@@ -28,17 +30,23 @@ func lasting(gauge, is string) string {
 	return fmt.Sprintf("min_over_time(%s[10m]) %s and %s offset 10m %s", gauge, is, gauge, is)
 }
 
-// toPeers is how many times as much something is at an endpoint as at the fastest of its cluster.
-func toPeers(of string) string {
-	return of + " / on (cluster) group_left () quantile by (cluster) (0.25, " + of + ")"
+// timesPeers is a mean that is more than so many times as much as the others of the cluster have on average: of n
+// servers, more than times / (n - 1 + times) of the sum.
+func timesPeers(of string, times int) string {
+	return fmt.Sprintf("%s > on (cluster) group_left () %d * sum by (cluster) (%s) / (count by (cluster) (%s) + %d)",
+		of, times, of, of, times-1)
 }
+
+// sinceThen is the unit of tiles: minutes.
+const sinceThen = "suffix:min ago"
 
 // wrong is the first row of operations: each tile names what is wrong, and leads to what to do.
 func wrong() row {
 	r := row{"What is wrong now", slices.Concat(wrongPlugin, wrongServers, wrongRequests)}
 	for i := range r.panels {
-		r.panels[i].kind, r.panels[i].width, r.panels[i].unit = tile, 6, "short"
-		r.panels[i].normal = "Green: " + r.panels[i].well + ". Without data the plugin is not loaded, or not scraped."
+		r.panels[i].kind, r.panels[i].width, r.panels[i].unit = tile, 6, sinceThen
+		r.panels[i].normal = "Green: " + r.panels[i].well + ". Red is what is so, or was in the last two minutes; " +
+			"amber what is over, for a quarter of an hour. Without data the plugin is not loaded, or not scraped."
 	}
 	return r
 }
@@ -55,13 +63,13 @@ var wrongPlugin = []panel{
 		page: "docs/troubleshooting.md#the-plugin-is-not-loaded",
 		queries: []query{
 			{"absent(warmgate_config_valid)", "not loaded, or not scraped"},
-			{"(warmgate_config_valid == 0) + 1", "{{instance}}: configuration refused"},
+			{"warmgate_config_valid == 0", "{{instance}}: configuration refused"},
 			{
 				happened("warmgate_config_rejected_total", "", "instance"),
 				"{{instance}}: newest configuration refused",
 			},
 			{"warmgate_config_refused_rules > 0", "{{instance}}: rules refused"},
-			{"(warmgate_owners == 0 and max_over_time(warmgate_owners[1h]) > 0) + 1", "{{instance}}: VMs are dead"},
+			{"warmgate_owners == 0 and max_over_time(warmgate_owners[1h]) > 0", "{{instance}}: VMs are dead"},
 			{
 				happened("warmgate_recovered_panics_total", "", "instance"),
 				"{{instance}}: a defect, please report it",
@@ -80,7 +88,7 @@ var wrongPlugin = []panel{
 		page: "docs/troubleshooting.md#redis-fails",
 		queries: []query{
 			{recent("warmgate_redis_failures_total", "", "cause", "2m") + " > 0.2", "{{cause}}"},
-			{"(" + noRedis + ") + 1", "{{instance}}: down"},
+			{noRedis, "{{instance}}: down"},
 			{decided("warmgate_store_fallbacks_total", "", "cause"), "requests without it: {{cause}}"},
 		},
 	},
@@ -118,17 +126,20 @@ var wrongPlugin = []panel{
 	},
 }
 
-const (
-	ended        = "warmgate_endpoint_requests_total"
-	envoyCluster = `envoy_cluster_name=~"$cluster"`
-)
+const ended = "warmgate_endpoint_requests_total"
+
+// unhealthy is how many servers fail the gateway's own health checks, in clusters that the plugin knows.
+var unhealthy = `label_join(envoy_cluster_membership_total - envoy_cluster_membership_healthy > 0, "cluster", "", ` +
+	`"envoy_cluster_name") and on (instance, cluster) ` + selector("warmgate_inflight_requests", inCluster)
 
 // What servers fail, all that they end, and those that have little of it.
 var (
 	failed = recent(ended, inCluster+`, outcome="server_failed"`, server, "2m")
 	all    = recent(ended, inCluster, server, "2m")
-	much   = recent(ended, inCluster, server, "5m")
-	little = much + " / on (cluster) group_left () (avg by (cluster) (" + much + ") > 0) < 0.25"
+	little = still("5m", func(over string) string {
+		much := recent(ended, inCluster, server, over)
+		return much + " / on (cluster) group_left () (avg by (cluster) (" + much + ") > 0) < 0.25"
+	})
 )
 
 var wrongServers = []panel{
@@ -144,10 +155,7 @@ var wrongServers = []panel{
 				rises("warmgate_failed_answers_total", inCluster+`, reason!="refused"`, "endpoint, reason"),
 				"{{endpoint}}: 200 with {{reason}}",
 			},
-			{
-				selector("envoy_cluster_membership_total", envoyCluster) + " - envoy_cluster_membership_healthy > 0",
-				"{{envoy_cluster_name}}: fails health checks",
-			},
+			{unhealthy, "{{cluster}}: fails health checks"},
 		},
 	},
 	{
@@ -158,8 +166,11 @@ var wrongServers = []panel{
 			"meant to differ.",
 		page: "docs/troubleshooting.md#a-server-is-slow",
 		queries: []query{
-			{toPeers(perToken) + " > 2", "{{endpoint}}: slow tokens"},
-			{toPeers(perStream) + " > 3", "{{endpoint}}: slow first token"},
+			{ // one stream has many tokens, so that a minute tells it sooner, where it has two scrapes
+				timesPeers(perToken("1m"), 2) + " or " + timesPeers(perToken("2m"), 2),
+				"{{endpoint}}: slow tokens",
+			},
+			{timesPeers(perStream("2m"), 3), "{{endpoint}}: slow first token"},
 		},
 	},
 	{
@@ -169,7 +180,7 @@ var wrongServers = []panel{
 			"part of the servers only.",
 		page: "docs/troubleshooting.md#a-model-is-not-on-all-servers",
 		queries: []query{
-			{"0 * (" + little + ") + 1", "{{endpoint}}: hardly any requests"},
+			{little, "{{endpoint}}: hardly any requests"},
 		},
 	},
 	{
@@ -181,29 +192,39 @@ var wrongServers = []panel{
 		page: "docs/troubleshooting.md#a-model-is-not-on-all-servers",
 		queries: []query{
 			{
-				"max by (cluster, model) (" + selector("warmgate_model_lacking_endpoints", inCluster) + ") > 0",
+				"max by (cluster, model) (" + selector("warmgate_model_lacking_endpoints", inCluster) + ") > 0 " +
+					"unless on (cluster, model) (" + askedFor("2m") + " == 0)",
 				"{{model}}: not on all servers",
 			},
-			{wrongModel + " > 0.02 and " + wrongModel + " < 0.95", "{{model}}: answered 4xx"},
+			{still("10m", wrongModel), "{{model}}: answered 4xx"},
 		},
 	},
 }
 
+// askedFor is how often models are asked for. The gauge of servers that lack one stays for ten minutes longer.
+func askedFor(over string) string {
+	return recent("warmgate_requests_total", ofModel+`, model!=""`, "cluster, model", over)
+}
+
 // wrongModel is the share of each model's requests that servers have refused as wrong. Where all are, the model is
 // nowhere.
-var wrongModel = share(
-	recent("warmgate_requests_total", ofModel+`, model!="", outcome="client_error"`, "cluster, model", "10m"),
-	recent("warmgate_requests_total", ofModel+`, model!=""`, "cluster, model", "10m"))
+func wrongModel(over string) string {
+	wrong := share(recent("warmgate_requests_total", ofModel+`, model!="", outcome="client_error"`,
+		"cluster, model", over), askedFor(over))
+	return wrong + " > 0.02 and " + wrong + " < 0.95"
+}
 
 // What is refused although a server is idle, and what one tenant spends.
 var (
 	refused = rises("warmgate_queue_refusals_total", inCluster, "cluster") + " and on (cluster) (min by (cluster) (" +
 		sum(server, selector("warmgate_inflight_requests", inCluster)) + ") == 0)"
-	spent = recent("warmgate_cost_nano_total", `tenant!=""`, "tenant, currency", "5m")
-	most  = spent + " / on (currency) group_left () (" +
-		recent("warmgate_cost_nano_total", `tenant!=""`, "currency", "5m") + " > 0) > scalar(clamp(2 / " + spenders +
-		", 0.5, 0.8)) and on () " + spenders + " > 1"
-	spenders = "count(" + recent("warmgate_cost_nano_total", `tenant!=""`, "tenant", "5m") + " > 0)"
+	most = still("5m", func(over string) string {
+		spenders := "count(" + recent("warmgate_cost_nano_total", `tenant!=""`, "tenant", over) + " > 0)"
+		return recent("warmgate_cost_nano_total", `tenant!=""`, "tenant, currency", over) +
+			" / on (currency) group_left () (" +
+			recent("warmgate_cost_nano_total", `tenant!=""`, "currency", over) + " > 0) > scalar(clamp(2 / " + spenders +
+			", 0.5, 0.8)) and on () " + spenders + " > 1"
+	})
 )
 
 var wrongRequests = []panel{
@@ -214,8 +235,8 @@ var wrongRequests = []panel{
 			"clients that leave: it is long. Idle servers: caps are low.",
 		page: "docs/troubleshooting.md#the-queue-has-the-wrong-size",
 		queries: []query{
-			{rises("warmgate_queue_refusals_total", inCluster, "class, reason"), "{{class}}: {{reason}}"},
-			{rises("warmgate_queue_left_total", inCluster, "class"), "{{class}}: clients leave"},
+			{rises("warmgate_queue_refusals_total", inCluster, "reason"), "{{reason}}"},
+			{rises("warmgate_queue_left_total", inCluster, ""), "clients leave"},
 			{refused, "{{cluster}}: refused, yet a server is idle"},
 			{rises("warmgate_decisions_total", `reason="at_capacity"`, "reason"), "without a queue: {{reason}}"},
 		},
@@ -258,7 +279,7 @@ var wrongRequests = []panel{
 		act:  "Look at the gateways of that region, and at the way there.",
 		page: "docs/troubleshooting.md#a-region-is-not-reachable",
 		queries: []query{
-			{"(max by (region) (warmgate_region_available) == 0) + 1", "{{region}}: not reachable"},
+			{"max by (region) (warmgate_region_available) == 0", "{{region}}: not reachable"},
 			{"max by (region) (warmgate_region_adopted) > 0", "{{region}}: its gateways are gone"},
 			{happened("warmgate_region_hops_forged_total", "", "instance"), "{{instance}}: forged hops"},
 			{rises("warmgate_region_probe_errors_total", "", "instance"), "{{instance}}: probes fail"},

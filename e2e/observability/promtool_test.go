@@ -187,20 +187,7 @@ func TestAlerts(t *testing.T) {
 // write adds promtool's test of a fault.
 func (f *fault) write(t *testing.T, b *strings.Builder, a alert) {
 	t.Helper()
-	all := maps.Clone(calm)
-	maps.Copy(all, f.wrong)
-	maps.DeleteFunc(all, func(_, values string) bool { return values == "" })
-	type input struct{ Series, Values string }
-	var inputs []input
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		inputs = append(inputs, input{name, all[name]})
-	}
-	text, err := yaml.Marshal(inputs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Fprintf(b, "- name: %s\n  interval: 1m\n  input_series:\n%s  promql_expr_test:\n", f.alert,
-		regexp.MustCompile(`(?m)^`).ReplaceAllString(strings.TrimSpace(string(text)), "  ")+"\n")
+	f.feed(t, b, "1m")
 	labels := fmt.Sprintf(`alertname="%s",alertstate="firing",severity="%s"`, f.alert, a.Labels["severity"])
 	if f.labels != "" {
 		labels += "," + f.labels
@@ -227,6 +214,25 @@ func (f *fault) write(t *testing.T, b *strings.Builder, a alert) {
 	if a.For != "0m" {
 		fmt.Fprintf(b, "  - expr: %s\n    eval_time: 20m\n", quoted(mine))
 	}
+}
+
+// feed begins a test of promtool with what a gateway says that has a fault, a sample at each interval.
+func (f *fault) feed(t *testing.T, b *strings.Builder, every string) {
+	t.Helper()
+	all := maps.Clone(calm)
+	maps.Copy(all, f.wrong)
+	maps.DeleteFunc(all, func(_, values string) bool { return values == "" })
+	type input struct{ Series, Values string }
+	var inputs []input
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		inputs = append(inputs, input{name, all[name]})
+	}
+	text, err := yaml.Marshal(inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(b, "- name: %s\n  interval: %s\n  input_series:\n%s  promql_expr_test:\n", f.alert, every,
+		regexp.MustCompile(`(?m)^`).ReplaceAllString(strings.TrimSpace(string(text)), "  ")+"\n")
 }
 
 // TestRules has promtool check the files, and both forms of the bounds of buckets, which Prometheus's releases differ

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -36,46 +37,49 @@ type busyFleet struct {
 // fault is what may go wrong, and the tile that shows it with a text in it.
 type fault struct {
 	name, tile, text string
-	begin, end       func(*busyFleet)
+	begin, end       func(*busyFleet) // without an end it happens once
+	alike            bool             // the next one would be seen in the same tile
 }
 
 var faults = []fault{
 	{
-		"a slow server", "Slow servers", "slow",
-		func(f *busyFleet) { f.Tune(2, vllmsim.ModeSlow) },
-		func(f *busyFleet) { f.Tune(2, vllmsim.ModeOK) },
+		name: "a slow server", tile: "Slow servers", text: "slow",
+		begin: func(f *busyFleet) { f.Tune(2, vllmsim.ModeSlow) },
+		end:   func(f *busyFleet) { f.Tune(2, vllmsim.ModeOK) },
 	},
 	{
-		"a lost cache", "Caches", "lost its cache",
-		func(f *busyFleet) { f.Engines[1].Reset() }, func(*busyFleet) {},
+		name: "a lost cache", tile: "Caches", text: "lost its cache",
+		begin: func(f *busyFleet) { f.Engines[1].Reset() },
 	},
 	{
-		"an adapter on half the servers", "Models", "half",
-		func(f *busyFleet) { f.halves.Store(true) }, func(f *busyFleet) { f.halves.Store(false) },
+		name: "an adapter on half the servers", tile: "Models", text: "half",
+		begin: func(f *busyFleet) { f.halves.Store(true) },
+		end:   func(f *busyFleet) { f.halves.Store(false) },
 	},
 	{
-		"a wrong password of Redis", "Redis", "auth",
-		func(f *busyFleet) { f.Push(settings("another", "/metrics", 50)) },
-		func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 50)) },
+		name: "a wrong password of Redis", tile: "Redis", text: "auth",
+		begin: func(f *busyFleet) { f.Push(settings("another", "/metrics", 50)) },
+		end:   func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 50)) },
 	},
 	{
-		"scrapes answered 404", "Engine metrics", "status",
-		func(f *busyFleet) { f.Push(settings(fleet.Password, "/nothing", 50)) },
-		func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 50)) },
+		name: "scrapes answered 404", tile: "Engine metrics", text: "status",
+		begin: func(f *busyFleet) { f.Push(settings(fleet.Password, "/nothing", 50)) },
+		end:   func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 50)) },
 	},
 	{
-		"a dead server", "Servers that fail", "",
-		func(f *busyFleet) { f.Set(3, faultproxy.Refuse()) },
-		func(f *busyFleet) { f.Set(3, faultproxy.Pass()) },
+		name: "a dead server", tile: "Servers that fail",
+		begin: func(f *busyFleet) { f.Set(3, faultproxy.Refuse()) },
+		end:   func(f *busyFleet) { f.Set(3, faultproxy.Pass()) },
 	},
 	{
-		"a queue that is too short", "Queue", "max_queue_size_exceeded",
-		func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 1)); f.burst.Store(2) },
-		func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 50)); f.burst.Store(0) },
+		name: "a queue that is too short", tile: "Queue", text: "max_queue_size_exceeded", alike: true,
+		begin: func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 1)); f.burst.Store(2) },
+		end:   func(f *busyFleet) { f.Push(settings(fleet.Password, "/metrics", 50)); f.burst.Store(0) },
 	},
 	{
-		"a tenant that floods", "Tenants and budgets", "tenant-3",
-		func(f *busyFleet) { f.burst.Store(8) }, func(f *busyFleet) { f.burst.Store(0) },
+		name: "a tenant that floods", tile: "Tenants and budgets", text: "tenant-3",
+		begin: func(f *busyFleet) { f.burst.Store(8) },
+		end:   func(f *busyFleet) { f.burst.Store(0) },
 	},
 }
 
@@ -158,37 +162,125 @@ func (b browser) save(t *testing.T, name, url string) {
 	}
 }
 
-// findFaults has one fault after another, and says how long it takes until the dashboard names it: less than three
-// minutes.
+// How soon a tile names a fault, for how long that lasts at least, and how soon the tile is no longer red when it is
+// over: what it asks for goes back two minutes.
+const (
+	seenIn = time.Minute
+	lasts  = 30 * time.Second
+	goneIn = 150 * time.Second
+)
+
+// mended is a fault that is over, which a tile may not know yet.
+type mended struct {
+	*fault
+	since time.Time
+	gone  bool
+}
+
+// watch looks at tiles while faults come and go.
+type watch struct {
+	b     browser
+	url   string
+	over  []*mended
+	wrong []string // a page is not waited for in a test that has failed
+}
+
+// findFaults has one fault after another, and says how long it takes until the dashboard names it, and until that is no
+// longer red but amber.
 func findFaults(t *testing.T, f *busyFleet, url string) {
-	for _, fault := range faults {
-		b := open(t) // a browser has a time to live
-		before := b.red(t, url, fault.tile)
+	w := &watch{url: url}
+	const rows = "&rows=What+is+wrong+now,Servers"
+	for i := range faults {
+		fault := &faults[i]
+		w.b = open(t) // a browser has a time to live
+		before := w.tiles(t)[fault.tile].Red
+		began := time.Now()
 		fault.begin(f)
-		began, words := time.Now(), ""
-		for words == "" && time.Since(began) < 3*time.Minute {
-			time.Sleep(3 * time.Second)
-			words = b.red(t, url, fault.tile)
-			if words == before || !strings.Contains(words, fault.text) {
-				words = ""
-			}
+		w.name(t, fault, before, began)
+		w.b.save(t, strings.ReplaceAll(fault.name, " ", "-"), url+"/?last=120"+rows)
+		for time.Since(began) < lasts {
+			w.wait(t)
 		}
-		took := time.Since(began).Round(time.Second)
-		if words == "" {
-			t.Errorf("%s: not seen in %v; all that is red: %s", fault.name, took, b.red(t, url, ""))
+		if fault.end != nil {
+			fault.end(f)
+			began = time.Now()
 		}
-		t.Logf("%s: seen after %v in %s: %s", fault.name, took, fault.tile, words)
-		b.save(t, strings.ReplaceAll(fault.name, " ", "-"), url+"/?last=120&rows=What+is+wrong+now,Servers")
-		fault.end(f)
+		w.over = append(w.over, &mended{fault, began, false})
+		if fault.alike {
+			w.await(t)
+		}
+	}
+	w.b = open(t)
+	w.await(t)
+	w.b.save(t, "after", url+"/?last=900"+rows)
+	for _, text := range w.wrong {
+		t.Error(text)
 	}
 }
 
-// red returns what is red in a tile, or in all.
-func (b browser) red(t *testing.T, url, tile string) string {
+// name waits until the tile of a fault names it, which it did not before.
+func (w *watch) name(t *testing.T, fault *fault, before string, began time.Time) {
 	t.Helper()
-	b.do(t, chromedp.Navigate(url+"/?rows=What+is+wrong+now"))
-	b.until(t, `document.body.dataset.drawn > 0`)
-	return eval[string](t, b, fmt.Sprintf(`[...document.querySelectorAll("section")].filter((panel) =>
-	  ["", panel.querySelector("h3").textContent].includes(%q)).flatMap((panel) =>
-	  [...panel.querySelectorAll(".red")].map((tile) => tile.textContent)).join("; ")`, tile))
+	for time.Since(began) < 3*time.Minute {
+		words, took := w.wait(t)[fault.tile].Red, time.Since(began).Round(time.Second)
+		if words == "" || words == before || !strings.Contains(words, fault.text) {
+			continue
+		}
+		t.Logf("%s: seen after %v in %s: %s", fault.name, took, fault.tile, words)
+		if took > seenIn {
+			w.wrong = append(w.wrong, fault.name+" was seen after "+took.String())
+		}
+		return
+	}
+	w.wrong = append(w.wrong, fmt.Sprintf("%s was not seen; all that is shown: %v", fault.name, w.tiles(t)))
+}
+
+// await waits until no fault that is over is red, or should not be.
+func (w *watch) await(t *testing.T) {
+	t.Helper()
+	for slices.ContainsFunc(w.over, func(m *mended) bool { return !m.gone }) {
+		w.wait(t)
+	}
+}
+
+// wait looks at tiles a little later.
+func (w *watch) wait(t *testing.T) map[string]colours {
+	t.Helper()
+	time.Sleep(3 * time.Second)
+	return w.tiles(t)
+}
+
+// colours are what a tile says in each.
+type colours struct{ Red, Orange, Green string }
+
+// tiles returns what tiles say, and notes which faults are gone that are over.
+func (w *watch) tiles(t *testing.T) map[string]colours {
+	t.Helper()
+	w.b.do(t, chromedp.Navigate(w.url+"/?rows=What+is+wrong+now"))
+	w.b.until(t, `document.body.dataset.drawn > 0`)
+	said := eval[map[string]colours](t, w.b, `Object.fromEntries([...document.querySelectorAll("section")].map((panel) => {
+	  const of = (color) => [...panel.querySelectorAll(color)].map(
+	    (tile) => [...tile.children].map((part) => part.textContent).join(", ")).join("; ");
+	  return [panel.querySelector("h3").textContent, {Red: of(".red"), Orange: of(".orange"), Green: of(".green")}];
+	}))`)
+	for _, m := range w.over {
+		if !m.gone {
+			w.judge(t, m, said[m.tile])
+		}
+	}
+	return said
+}
+
+// judge says whether a tile shows a fault that is over as it should.
+func (w *watch) judge(t *testing.T, m *mended, tile colours) {
+	t.Helper()
+	took := time.Since(m.since).Round(time.Second)
+	red := tile.Red != "" && strings.Contains(tile.Red, m.text)
+	if m.gone = !red || took > goneIn; !m.gone {
+		return
+	}
+	t.Logf("%s: %v after its end: %+v", m.name, took, tile)
+	if red || tile.Orange == "" || !strings.Contains(tile.Orange, m.text) {
+		w.wrong = append(w.wrong, fmt.Sprintf("%s, %v after its end: %+v", m.name, took, tile))
+	}
 }

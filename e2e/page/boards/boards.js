@@ -18,6 +18,9 @@ const step = Math.max(1, Math.round(last / 150));
 function shown(value, unit) {
   const sizes = UNITS[unit] || [[1, ""], [1e3, "k"], [1e6, "M"]];
   const [size, name] = sizes.findLast(([size]) => Math.abs(value) >= size) || sizes[0];
+  if (unit.startsWith("suffix:")) {
+    return `${Math.round(value)} ${unit.slice("suffix:".length)}`;
+  }
   const digits = Number((value / size).toPrecision(3));
   return `${digits} ${name}`.trim();
 }
@@ -51,9 +54,14 @@ async function drawStat(section, panel, isTile) {
   }
   for (const series of found) {
     const value = Number(series.value[1]);
-    section.append(isTile
-      ? el("div", { className: `tile ${value > 0 ? "red" : "green"}` }, series.name)
-      : el("div", { className: "number" }, shown(value, panel.fieldConfig.defaults.unit)));
+    const { unit, thresholds, mappings = [] } = panel.fieldConfig.defaults;
+    const text = mappings.map((mapping) => mapping.options[value]?.text).find(Boolean) || shown(value, unit);
+    if (isTile) {
+      const { color } = thresholds.steps.findLast((step) => step.value === null || value >= step.value);
+      section.append(el("div", { className: `tile ${color}` }, el("span", {}, series.name), el("small", {}, text)));
+    } else {
+      section.append(el("div", { className: "number" }, text));
+    }
   }
 }
 
@@ -113,7 +121,7 @@ async function draw(panel) {
   element.style.gridArea = `${y + 1} / ${x + 1} / span ${h} / span ${w}`;
   document.querySelector("main").append(element);
   if (panel.type === "stat") {
-    await drawStat(element, panel, panel.options.textMode === "name");
+    await drawStat(element, panel, panel.options.textMode === "value_and_name");
   } else if (panel.type !== "row") {
     await drawLines(element, panel);
   }
