@@ -164,8 +164,9 @@ func TestSpeedOfEngines(t *testing.T) {
 func TestSpeedWhileCached(t *testing.T) {
 	const want = 50. // µs
 	for _, rate := range []float64{10, 22} {
-		speed, learned, worst, since := &gains.Speed{}, time.Duration(0), 0., time.Duration(0)
-		chats := chats{rate: rate, requests: 400 * int(rate), open: 40, system: 1500, question: 60, answer: 100, turns: 8}
+		var learned, since time.Duration
+		speed, worst, requests := &gains.Speed{}, 0., 400*int(rate)
+		chats := chats{rate: rate, requests: requests, open: 40, system: 1500, question: 60, answer: 100, turns: 8}
 		prefills(t, "prefix_cache", chats.recording(uint64(rate)), func(p gains.Prefill) {
 			if speed.Add(p); p.At-learned < 10*time.Second {
 				return

@@ -139,7 +139,7 @@ func TestSavedFollows(t *testing.T) {
 				minutes, _ := w.run(seed)
 				for _, m := range minutes[len(minutes)/2+c.last:] {
 					if math.Abs(m-1) > c.near {
-						t.Errorf("%s, %g times as long, caches lost: %t, seed %d: %.2f of what is saved is told, by minutes",
+						t.Errorf("%s, %g times as long, caches lost: %t, seed %d: minutes tell %.2f of what is saved",
 							c.load, times, c.lost, seed, minutes)
 						break
 					}

@@ -22,8 +22,8 @@ const (
 	minPrefills = 96
 	// prefillAge is how long one counts.
 	prefillAge = time.Hour
-	// minSpread is by how many tokens the long prompts must be longer than the short ones. With fewer, what else differs
-	// between prompts counts for more than their length.
+	// minSpread is by how many tokens the long prompts must be longer than the short ones. With fewer, what else
+	// differs between prompts counts for more than their length.
 	minSpread = 80
 	// maxError is the relative error above which a speed is not shown.
 	maxError = 0.25
