@@ -167,9 +167,11 @@ func twoRegions(t *testing.T, version string) {
 	if err := eu.gateway.Stop(); err != nil {
 		t.Fatal(err)
 	}
+	const long = 3000 // ms: an answer that was on its way has come
 	harness.Await(t, func() error {
-		if us.gateway.SumT(t, "warmgate_region_available") != 0 {
-			return fmt.Errorf("a gateway that has stopped is available")
+		age := us.gateway.SumT(t, "warmgate_region_probe_age_ms")
+		if us.gateway.SumT(t, "warmgate_region_available") != 0 || age < long {
+			return fmt.Errorf("a gateway that has stopped is available, %v ms after its last answer", age)
 		}
 		return nil
 	})
