@@ -19,7 +19,7 @@ const (
 	maxPending = 8 * maxEvents
 	// relearn is how often a speed is learned.
 	relearn = 10 * time.Second
-	// forgetAfter is after which time that is done without new streams: old ones do not count any more.
+	// forgetAfter is after which time that is done without new streams: what was learned is less sure then.
 	forgetAfter = 10 * time.Minute
 	// pause is for how long a cluster is left alone of which there was too much.
 	pause = time.Minute

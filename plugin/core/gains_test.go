@@ -118,31 +118,44 @@ func TestWaitsInTheGateway(t *testing.T) {
 	d.drained()
 }
 
-// TestSavedPrefill has streams of two workers show how fast prompts are computed: cached tokens are told as the time
-// that they would have taken at that speed.
-func TestSavedPrefill(t *testing.T) {
-	d := startFake(t, 2, 2, fmt.Sprintf(prefixConfig, 0))
-	d.advance(time.Second)
-	const streams, cached, speed = 150, 300, 10_000
-	for i := range streams {
-		uncached := 50 + (i*37)%1000
+// cachedStreams has streams of two workers show how fast prompts are computed.
+func (d *fakeDriver) cachedStreams(n int, uncached func(i int) int, cached int) {
+	for i := range n {
 		c := d.client(i%2, streamtest.Request{Frames: []string{chatOf(`"model-a"`, i, 400)}})
 		c.Head(200, eventStream)
-		d.advance(20*time.Millisecond + time.Duration(uncached)*time.Second/speed)
+		d.advance(20*time.Millisecond + time.Duration(uncached(i))*time.Second/prefillSpeed)
 		c.Data(wordEvent)
 		c.Data(fmt.Sprintf("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":9,"+
-			"\"prompt_tokens_details\":{\"cached_tokens\":%d}}}\n\n", uncached+cached, cached))
+			"\"prompt_tokens_details\":{\"cached_tokens\":%d}}}\n\n", uncached(i)+cached, cached))
 		c.Data(doneEvent)
 		c.Finish()
 	}
+}
+
+const prefillSpeed = 10_000
+
+// TestSavedPrefill has cached tokens told as the time that they would have taken at the speed that streams show.
+func TestSavedPrefill(t *testing.T) {
+	d := startFake(t, 2, 2, fmt.Sprintf(prefixConfig, 0))
+	d.advance(time.Second)
+	const streams, cached = 150, 300
+	d.cachedStreams(streams, func(i int) int { return 50 + (i*37)%1000 }, cached)
 	d.advance(20 * time.Second)
 	of := ";cluster=" + fakeCluster + ";model=model-a"
 	got, saved := float64(d.metrics.values[stats.PrefillSpeed+of]), float64(d.metrics.values[stats.SavedPrefill+of])
-	if math.Abs(got/speed-1) > 0.02 {
-		t.Errorf("%g tokens a second, want %d", got, speed)
+	if math.Abs(got/prefillSpeed-1) > 0.02 {
+		t.Errorf("%g tokens a second, want %d", got, prefillSpeed)
 	}
-	if want := float64(streams*cached) * 1000 / speed; math.Abs(saved/want-1) > 0.1 {
+	if want := float64(streams*cached) * 1000 / prefillSpeed; math.Abs(saved/want-1) > 0.1 {
 		t.Errorf("%g ms saved, want %g", saved, want)
+	}
+	// more streams than are looked at, of which nearly nothing is computed
+	const warm, more = 700, 5000
+	d.cachedStreams(warm, func(i int) int { return 1 + i%16 }, more)
+	d.advance(20 * time.Second)
+	saved = float64(d.metrics.values[stats.SavedPrefill+of]) - saved
+	if want := float64(warm*more) * 1000 / prefillSpeed; math.Abs(saved/want-1) > 0.02 {
+		t.Errorf("%g ms saved by prompts that were nearly all cached, want %g", saved, want)
 	}
 	d.advance(15 * time.Minute)
 	if got := d.metrics.values[stats.PrefillSpeed+of]; got != 0 {
