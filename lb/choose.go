@@ -14,7 +14,7 @@ const Full = -1
 //
 //	load      load of c in the plan's unit: what all owners have in flight there, plus this request
 //	requests  number of requests of all owners in flight on c, plus one for this request
-//	over      max(0, load - c.Capacity)
+//	over      max(0, requests - c.Capacity): the requests that have to wait in the engine
 //	fewest    lowest number of requests in flight on any candidate that is not full; this request is not counted
 //	match     the credited part of the prompt that c is recorded to have, from 0 to 1; see Prefix.CreditBytes
 //
@@ -190,17 +190,17 @@ func (p *Plan) total(i int, loads []Load, matched []int, added, credit float64) 
 
 // cost returns the cost of a candidate with load l and the plan's request, which adds the given load.
 func (p *Plan) cost(c *Candidate, l Load, added float64) float64 {
-	return c.cost(l.In(p.Unit)+added, float64(p.PerRequest*(l.Requests+1)))
+	// Both loads are whole numbers, so that their sum is exact.
+	cost := c.Base + c.Slope*(l.In(p.Unit)+added+float64(p.PerRequest*(l.Requests+1)))/c.Weight
+	return cost + c.over(l)
 }
 
-// cost returns the cost of the candidate at the given load. perRequest is additional load that does not count towards
-// the capacity. Both are whole numbers, so that their sum is exact.
-func (c *Candidate) cost(load, perRequest float64) float64 {
-	cost := c.Base + c.Slope*(load+perRequest)/c.Weight
-	if c.OverSlope > 0 && load > c.Capacity {
-		cost += c.OverSlope * (load - c.Capacity) / c.Weight
+// over returns what the candidate costs, with load l and one request more, for those that have to wait there.
+func (c *Candidate) over(l Load) float64 {
+	if requests := float64(l.Requests + 1); c.OverSlope > 0 && requests > c.Capacity {
+		return c.OverSlope * (requests - c.Capacity) / c.Weight
 	}
-	return cost
+	return 0
 }
 
 // discount returns the reduction of candidate i's cost for its match. The conversion rounds the product before it is

@@ -52,9 +52,4 @@ func TestPerRequestLoad(t *testing.T) {
 			t.Errorf("%d a request, %+v: endpoint %d, want %d", tc.each, tc.second, got, tc.want)
 		}
 	}
-	p.PerRequest = 100
-	p.Candidates[1].Capacity, p.Candidates[1].OverSlope = 1010, 1 // of tokens only
-	if got := Choose(p, []Load{{Requests: 2, Tokens: 1001}, {Requests: 2, Tokens: 1000}}, nil); got != 1 {
-		t.Error("requests count towards the token capacity")
-	}
 }

@@ -42,7 +42,7 @@ func drawChoice(rt *rapid.T) *choice {
 			Base: float64(number("base", 3000)) / 7, Slope: float64(number("slope", 30)) / 11,
 			Weight: float64(1+number("weight", 40)) / 13, Cap: int64(number("cap", 6)),
 			TokenCap: int64(number("cap in tokens", 12)) * 500,
-			Capacity: float64(number("capacity", 4000)), OverSlope: float64(number("over", 30)) / 17,
+			Capacity: float64(number("capacity", 50)) / 9, OverSlope: float64(number("over", 30)) / 17,
 		})
 		c.loads = append(c.loads, lb.Load{
 			Requests: int64(number("requests", 5)), Tokens: int64(number("in flight", 5000)),
@@ -68,7 +68,7 @@ func (c *choice) costOf(i int) float64 {
 		load = float64(l.Tokens + c.plan.Tokens)
 	}
 	cost := k.Base + (k.Slope*(load+float64(c.plan.PerRequest*(l.Requests+1)))+
-		k.OverSlope*max(0, load-k.Capacity))/k.Weight
+		k.OverSlope*max(0, float64(l.Requests+1)-k.Capacity))/k.Weight
 	if c.matched == nil || c.matched[i] == 0 {
 		return cost
 	}

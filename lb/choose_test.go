@@ -66,6 +66,15 @@ var chooseCases = []struct {
 		1, "5+3*1 against 7",
 	},
 	{
+		"one giant prompt leaves the slots beside it free",
+		lb.Plan{Unit: lb.Tokens, Tokens: 100, List: lb.NewList([]lb.Candidate{
+			{Slope: 1, Weight: 1, Capacity: 8, OverSlope: 20000},
+			{Slope: 1, Weight: 1, Capacity: 8, OverSlope: 20000},
+		})},
+		[]lb.Load{{Requests: 1, Tokens: 19000}, {Requests: 8, Tokens: 800}},
+		0, "19100 against 900+20000*1",
+	},
+	{
 		"among those that wait the shortest queue",
 		lb.Plan{List: lb.NewList([]lb.Candidate{
 			{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3},
@@ -184,7 +193,8 @@ func check(t *testing.T, p *lb.Plan, loads []lb.Load, matched []int) {
 		if matched != nil && matched[i] > 0 {
 			credit = p.Prefix.Credit * float64(matched[i]) / 4
 		}
-		return c.Base + c.Slope*(load+added)/c.Weight + c.OverSlope*max(0, load+added-c.Capacity)/c.Weight - credit
+		over := max(0, float64(loads[i].Requests+1)-c.Capacity)
+		return c.Base + c.Slope*(load+added)/c.Weight + c.OverSlope*over/c.Weight - credit
 	}
 	below := func(i int) bool {
 		c, l := &p.Candidates[i], loads[i]

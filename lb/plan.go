@@ -58,8 +58,8 @@ type Candidate struct {
 	Weight      float64 // share of the work, normalized to about 1 and lowered while the endpoint fails; above 0
 	Cap         int64   // requests in flight at which the endpoint takes no more; 0 for no cap
 	TokenCap    int64   // tokens in flight at which it takes no more; 0 for no cap. With both, the one reached first
-	Capacity    float64 // load that the endpoint serves without queueing, in the plan's unit
-	OverSlope   float64 // additional cost per unit of weight and of load above Capacity
+	Capacity    float64 // requests that the engine runs at once; others wait in it
+	OverSlope   float64 // additional cost per unit of weight and of requests above Capacity
 	ZonePenalty float64 // cost of crossing zones, in requests in flight; not included in Base
 	Tier        uint8   // healthy or degraded endpoints of one priority; a retry should stay in its tier
 }

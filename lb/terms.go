@@ -13,7 +13,7 @@ import (
 type Terms struct {
 	Base   float64 // without any load
 	Load   float64 // of all requests in flight there and this one, with PerRequest, by slope and weight
-	Over   float64 // of the load that is above the engine's capacity
+	Over   float64 // of the requests above the engine's capacity
 	Credit float64 // for the cached part of the prompt
 	Total  float64 // +Inf if it is no number
 	Match  float64 // the part of the prompt that the candidate is recorded to have, from 0 to 1
@@ -28,11 +28,9 @@ func AppendTerms(dst []Terms, p *Plan, loads []Load, matched []int) []Terms {
 		c := &p.Candidates[i]
 		load, perRequest := l.In(p.Unit)+added, float64(p.PerRequest*(l.Requests+1))
 		t := Terms{
-			Base: c.Base, Load: c.Slope * (load + perRequest) / c.Weight, Credit: p.discount(credit, matched, i),
-			Total: p.total(i, loads, matched, added, credit), Full: c.IsFull(l),
-		}
-		if c.OverSlope > 0 && load > c.Capacity {
-			t.Over = c.OverSlope * (load - c.Capacity) / c.Weight
+			Base: c.Base, Load: c.Slope * (load + perRequest) / c.Weight, Over: c.over(l),
+			Credit: p.discount(credit, matched, i),
+			Total:  p.total(i, loads, matched, added, credit), Full: c.IsFull(l),
 		}
 		if matched != nil {
 			t.Match = p.Prefix.Fraction(matched[i])

@@ -256,7 +256,7 @@ func (d *differential) candidate(few bool) lb.Candidate {
 		c.TokenCap = d.tokens() // also below 0
 	}
 	if d.rng.IntN(2) == 0 {
-		c.Capacity, c.OverSlope = float64(d.tokens())/float64(1+d.rng.IntN(3)), max(0, d.number(few))
+		c.Capacity, c.OverSlope = float64(d.rng.IntN(9)-1)/float64(1+d.rng.IntN(3)), max(0, d.number(few))
 	}
 	return c
 }

@@ -61,7 +61,8 @@ func (g *Samples) computeCosts(now time.Duration, cs []lb.Candidate, key *costKe
 //
 //	requestLoad * (Running * external / Weight + KVCache * use + LoRA * lora)
 //
-// Slope is Running, and OverSlope is Queue, above the engine's capacity. The load is counted by the store at the time
+// Slope is Running, and OverSlope is requestLoad * Queue for each request above the engine's capacity: slots are of
+// requests, however many tokens they have. The load is counted by the store at the time
 // of the reservation, so that it includes what has been reserved and released since the sample. For a candidate without
 // a sample the medians are used.
 func (m *costModel) addLoadCosts(cs []lb.Candidate, samples []*engine) {
@@ -78,7 +79,7 @@ func (m *costModel) addLoadCosts(cs []lb.Candidate, samples []*engine) {
 			continue
 		}
 		if capacity, known := m.capacity(e); known {
-			c.Capacity, c.OverSlope = capacity, m.cfg.Weights.Queue
+			c.Capacity, c.OverSlope = capacity, m.requestLoad*m.cfg.Weights.Queue
 		}
 		use, known := e.Value(metrics.KVUse)
 		if !known {
@@ -100,8 +101,8 @@ func (m *costModel) addLoadCosts(cs []lb.Candidate, samples []*engine) {
 // preference.
 func (m *costModel) loadCost(load, capacity float64) float64 {
 	cost := cmp.Or(m.cfg.Weights.Running, m.cfg.Weights.Queue) * load
-	if load > capacity {
-		cost += m.cfg.Weights.Queue * (load - capacity)
+	if n := load / m.requestLoad; n > capacity {
+		cost += m.requestLoad * m.cfg.Weights.Queue * (n - capacity)
 	}
 	return cost
 }
@@ -120,16 +121,16 @@ func meanKVUse(samples []*engine) float64 {
 	return sum / max(1, n)
 }
 
-// capacity returns the counted load that the engine serves without queueing, in the unit.
-func (m *costModel) capacity(e *engine) (capacity float64, known bool) {
-	capacity, known = e.requestCapacity()
-	capacity *= m.requestLoad
+// capacity returns how many counted requests the engine serves without queueing.
+func (m *costModel) capacity(e *engine) (requests float64, known bool) {
+	requests, known = e.requestCapacity()
 	if m.unit == lb.Tokens {
-		if fit, ok := e.tokenCapacity(m.requestLoad); ok && (!known || fit < capacity) {
+		tokens, ok := e.tokenCapacity(m.requestLoad)
+		if fit := tokens / m.requestLoad; ok && (!known || fit < requests) {
 			return fit, true
 		}
 	}
-	return capacity, known
+	return requests, known
 }
 
 // medianCapacity returns the median of the known capacities, infinity if there are none.

@@ -127,7 +127,7 @@ func TestCapacityOfAnEngine(t *testing.T) {
 	}
 }
 
-// In tokens the lower of what the batch and the KV cache allow counts.
+// Where tokens are counted, the lower of what the batch and the KV cache allow counts.
 func TestCapacityInTokens(t *testing.T) {
 	for _, c := range []struct {
 		unit              lb.Unit
@@ -135,12 +135,12 @@ func TestCapacityInTokens(t *testing.T) {
 		want              float64
 		known             bool
 	}{
-		{lb.Tokens, 8, 100, 80, true},
-		{lb.Tokens, 8, 5, 76, true},
-		{lb.Tokens, 0, 100, 1520, true},
-		{lb.Tokens, 8, 0, 80, true},
+		{lb.Tokens, 8, 100, 8, true},
+		{lb.Tokens, 8, 5, 7.6, true},
+		{lb.Tokens, 0, 100, 152, true},
+		{lb.Tokens, 8, 0, 8, true},
 		{lb.Tokens, 0, 0, 0, false},
-		{lb.Requests, 8, 5, 80, true},
+		{lb.Requests, 8, 5, 8, true},
 	} {
 		m := costModel{unit: c.unit, requestLoad: 10}
 		e := &engine{Sample: sampleOf(t, fields{"blocks": c.blocks}), batchSize: c.batchSize}
@@ -245,8 +245,8 @@ func TestLoadCosts(t *testing.T) {
 	m.addLoadCosts(cs, []*engine{sample(0.2, 4, 8), sample(0.6, 1, 3), nil, nil})
 	lora := 7.0 // both slots are taken, and nothing waits for one
 	want := []lb.Candidate{
-		{Weight: 2, Slope: 2, Capacity: 40, OverSlope: 3, Base: 10*2*4/2.0 + 10*(5*0.2+lora)},
-		{Weight: 1, Slope: 2, Capacity: 20, OverSlope: 3, Base: 2*100 + 3*(100-20) + 10*2*1 + 10*(5*0.6+lora)},
+		{Weight: 2, Slope: 2, Capacity: 4, OverSlope: 30, Base: 10*2*4/2.0 + 10*(5*0.2+lora)},
+		{Weight: 1, Slope: 2, Capacity: 2, OverSlope: 30, Base: 2*100 + 10*3*(100/10-2) + 10*2*1 + 10*(5*0.6+lora)},
 		{Weight: 4, Slope: 2, Base: 10*2*1/4.0 + 10*(5*0.2+lora)},
 		{Weight: 0.5, Slope: 2, Base: 10*2*1/0.5 + 10*(5*0.2+lora)},
 	}

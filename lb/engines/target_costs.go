@@ -52,10 +52,9 @@ func (m *costModel) setTargetCost(c *lb.Candidate, e *engine, value, perRequest 
 	// An endpoint that fails or has just been added counts as if it had more.
 	c.Base = value + perRequest*(c.Base/m.requestLoad+1/c.Weight-1+c.ZonePenalty)
 	c.ZonePenalty = 0
-	c.Slope, c.OverSlope = tieBreak*perRequest/m.requestLoad, perRequest/m.requestLoad
-	c.Capacity = m.requestLoad
+	c.Slope, c.OverSlope, c.Capacity = tieBreak*perRequest/m.requestLoad, perRequest, 1
 	if e != nil && e.Counted {
-		c.Capacity += e.Inflight.In(m.unit)
+		c.Capacity += float64(e.Inflight.Requests)
 	}
 }
 

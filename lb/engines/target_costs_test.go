@@ -19,10 +19,10 @@ func TestSetTargetCost(t *testing.T) {
 		e     *engine
 		want  lb.Candidate
 	}{
-		{LowestTarget, nil, lb.Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 2.5, Capacity: 2}},
-		{LowestTarget, counted, lb.Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 2.5, Capacity: 32}},
-		{LowestTarget, &engine{}, lb.Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 2.5, Capacity: 2}},
-		{HighestTarget, nil, lb.Candidate{Weight: 0.5, Base: 20, Slope: 0.0025, OverSlope: 2.5, Capacity: 2}},
+		{LowestTarget, nil, lb.Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 5, Capacity: 1}},
+		{LowestTarget, counted, lb.Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 5, Capacity: 4}},
+		{LowestTarget, &engine{}, lb.Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 5, Capacity: 1}},
+		{HighestTarget, nil, lb.Candidate{Weight: 0.5, Base: 20, Slope: 0.0025, OverSlope: 5, Capacity: 1}},
 	} {
 		m.cfg.Order = c.order
 		got := lb.Candidate{Weight: 0.5, Base: 4, ZonePenalty: 3}

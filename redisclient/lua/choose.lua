@@ -81,16 +81,16 @@ end
 for run = first, first + 6 * (runs - 1), 6 do
   local c, from, many = unpack('<I2I2I2', v, run)
   local base, slope, weight, cap, capacity, over_slope, token_cap = unpack('<ddddddd', v, first_class + 56 * c)
-  local open = cap == 0 and token_cap == 0
+  local open, both = cap == 0 and token_cap == 0, counted or capacity < math.huge
   if cap == 0 and not open then cap = math.huge end
   for part = from, from + many - 1, 256 do
     local n, r = math.min(256, from + many - part), 17 + 9 * part
     -- One unpack of many rows costs less than one for each.
-    local loads = unit == 1 and {unpack('<' .. string.rep(counted and 'I3I6' or 'xxxI6', n), t, r)}
+    local loads = unit == 1 and {unpack('<' .. string.rep(both and 'I3I6' or 'xxxI6', n), t, r)}
     local sums = token_cap > 0 and {unpack('<' .. string.rep('xxxI6', n), t, r)} -- tokens, if they have a cap
     for k = 1, n do
       local load, x = loads and loads[k], 0
-      if loads and counted then
+      if loads and both then
         load, x = loads[2 * k], loads[2 * k - 1]
       elseif not load or cap > 0 then
         local low, mid, high = byte(t, r, r + 2)
@@ -101,7 +101,7 @@ for run = first, first + 6 * (runs - 1), 6 do
         if x < fewest then fewest = x end
         load = load + added
         local cost = base + slope * (load + each * (x + 1)) / weight
-        if load > capacity then cost = cost + over_slope * (load - capacity) / weight end
+        if x + 1 > capacity then cost = cost + over_slope * (x + 1 - capacity) / weight end
         if cost ~= cost then cost = math.huge end -- no number
         if credit and credit[i] then
           warm = warm or {}
@@ -119,7 +119,7 @@ for run = first, first + 6 * (runs - 1), 6 do
       elseif cached and waits then
         load = load + added
         local cost = base + slope * (load + each * (x + 1)) / weight
-        if load > capacity then cost = cost + over_slope * (load - capacity) / weight end
+        if x + 1 > capacity then cost = cost + over_slope * (x + 1 - capacity) / weight end
         full = full or {}
         full[#full + 1], full[#full + 2] = 65536 * r + i, cost
       end
