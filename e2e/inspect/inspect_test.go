@@ -141,17 +141,20 @@ func TestStateOverWorkers(t *testing.T) {
 			return nil
 		})
 	}
-	for range 8 { // connections of their own: of both workers
-		s := g.state()
-		if len(s.Clusters) != 1 || s.Clusters[0].Name != "llm" || s.VMs < 2 {
-			t.Fatalf("%+v", s)
-		}
-		for _, e := range s.Clusters[0].Endpoints {
-			if want := g.active()[e.Addr]; e.Requests != want || want != 4 || e.Health != "healthy" {
-				t.Errorf("%+v is shown, the admin page has %d", e, want)
+	harness.Await(t, func() error { // a worker may not have had its tick yet
+		for range 8 { // connections of their own: of both workers
+			s := g.state()
+			if len(s.Clusters) != 1 || s.Clusters[0].Name != "llm" || s.VMs < 2 {
+				return fmt.Errorf("%+v", s)
+			}
+			for _, e := range s.Clusters[0].Endpoints {
+				if want := g.active()[e.Addr]; e.Requests != want || want != 4 || e.Health != "healthy" {
+					return fmt.Errorf("%+v is shown, the admin page has %d", e, want)
+				}
 			}
 		}
-	}
+		return nil
+	})
 	workers := map[string]bool{}
 	for _, d := range last.Decisions {
 		worker, _, _ := strings.Cut(d.ID, "-")
