@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm envoy test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-metrics-truth bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-dashboards e2e-alerts e2e-helm e2e-mesh e2e-otel e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm envoy test test-packages test-modules check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-metrics-truth bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-packages e2e-modules e2e-dashboards e2e-alerts e2e-helm e2e-mesh e2e-otel e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -32,19 +32,32 @@ SHORT = -short -vet=off $(LIMIT)
 # Only what hangs meets it: on a machine with 30 programs for two cores everything takes 20 times as long.
 LIMIT = -timeout 2h
 
+# Those of the other modules run beside them.
+BESIDE = +$(MAKE) --no-print-directory -j2 --output-sync=line
+
+test: wasm ## Run the tests of all packages but those of make e2e, in short: with the plugin in Envoy, Higress's host and Redis
+	$(BESIDE) test-packages test-modules
+
 # The packages whose tests take longest are started first, so that none is left to run alone at the end. Packages wait
 # more than they compute.
-test: wasm ## Run the tests of all packages but those of make e2e, in short: with the plugin in Envoy, Higress's host and Redis
+test-packages:
 	$(GO) test -p 3 $(SHORT) ./redisclient ./e2e/streamtest ./e2e/shipped \
 		$$($(GO) list ./... | grep -vE '/e2e/($(GATEWAYS))(/|$$)')
+
+test-modules:
 	cd build/image && $(GO) test $(SHORT) -skip Envoy ./...
 	cd build/dashboards && $(GO) test $(SHORT) ./...
 	cd e2e/bench/expfmt && $(GO) test $(SHORT) ./...
 	cd e2e/wasmgo && $(GO) test $(SHORT) ./...
 
 e2e: wasm ## Run what make test has in short in full, and the tests of whole gateways: faults, attacks, layouts, sessions, regions
-	$(GO) test -p 4 $(LIMIT) ./e2e/fault ./e2e/chaos ./e2e/security $(LONG) \
+	$(BESIDE) e2e-packages e2e-modules
+
+e2e-packages:
+	$(GO) test -p 4 $(LIMIT) ./e2e/fault ./e2e/chaos ./e2e/among ./e2e/security ./e2e/regions $(LONG) \
 		$$($(GO) list ./e2e/... | grep -E '/e2e/($(GATEWAYS))(/|$$)')
+
+e2e-modules:
 	cd build/image && $(GO) test $(LIMIT) -run Envoy ./...
 	cd e2e/openapi && $(GO) test $(LIMIT) ./...
 	cd e2e/compose && $(GO) test $(LIMIT) ./...

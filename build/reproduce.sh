@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes a release of this source tree, another one of a copy of it in another folder, whose modules are built with an
-# empty build cache, and compares the bytes. Run by `make reproduce`.
+# Makes a release of this source tree, another one of a copy of it in another folder, whose modules and programs are
+# built with an empty build cache, and compares the bytes. Run by `make reproduce`. ANEW names the platforms whose
+# programs are built so, by default all; those of others are built with the cache that there is.
 set -eu
 cd "$(dirname "$0")/.."
 REVISION=$(build/revision.sh) # the copy has no repository
@@ -20,7 +21,8 @@ cd "$work/a longer path"
 for host in envoy higress; do
 	GOCACHE=$work/cache build/wasm.sh "$host"
 done
-GOCACHE=$work/cache make programs
+GOCACHE=$work/cache make programs ${ANEW:+PLATFORMS="$ANEW"}
+[ -z "${ANEW-}" ] || make programs
 release "$work/second"
 diff -r "$work/first" "$work/second"
 echo "the same bytes:"
