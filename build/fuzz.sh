@@ -23,4 +23,4 @@ fi
 
 grep -rl --include='*_test.go' '^func Fuzz' . | sort | while read -r file; do
 	sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|${file%/*} \1|p" "$file"
-done | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 2 "$PWD/build/fuzz.sh" "${1:-30s}"
+done | xargs -r -P "$(getconf _NPROCESSORS_ONLN)" -n 2 "$PWD/build/fuzz.sh" "${1:-30s}"

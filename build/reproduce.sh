@@ -22,7 +22,12 @@ for host in envoy higress; do
 	GOCACHE=$work/cache build/wasm.sh "$host"
 done
 GOCACHE=$work/cache make programs ${ANEW:+PLATFORMS="$ANEW"}
-[ -z "${ANEW-}" ] || make programs
+if [ -n "${ANEW-}" ]; then
+	mkdir "$work/anew"
+	for platform in $ANEW; do mv "build/out/warmgate-$platform" "$work/anew"; done
+	make programs
+	mv "$work/anew"/* build/out
+fi
 release "$work/second"
 diff -r "$work/first" "$work/second"
 echo "the same bytes:"

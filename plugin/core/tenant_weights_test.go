@@ -195,17 +195,21 @@ func TestLargestChargeIsGivenBack(t *testing.T) {
 		if store == "Redis" {
 			used = d.usedInRedis
 		}
-		for tenant, end := range map[string]func(*fakeStream){
-			"refused":  func(s *fakeStream) { s.Head(404); s.Finish() },
-			"answered": func(s *fakeStream) { s.streams(1, usageOf(1, 0, 1)); s.Finish() },
+		for _, c := range []struct { // in this order: an answer shows how many tokens a prompt has
+			tenant string
+			end    func(*fakeStream)
+		}{
+			{"refused", func(s *fakeStream) { s.Head(404); s.Finish() }},
+			{"answered", func(s *fakeStream) { s.streams(1, usageOf(1, 0, 1)); s.Finish() }},
 		} {
+			tenant := c.tenant
 			s := d.client(0, streamtest.Request{Headers: [][2]string{{"x-tenant", tenant}}, Frames: []string{
 				`{"model":"m","stream":true,"prompt":"` + strings.Repeat("word ", 30_000) + `"}`,
 			}})
 			if got := used(tenant); got != budget.MaxDelta {
 				t.Errorf("%s, %s: %v are reserved", store, tenant, got)
 			}
-			end(s)
+			c.end(s)
 			if got := used(tenant); got > heavy+1 {
 				t.Errorf("%s, %s: %v are not given back", store, tenant, got)
 			}
