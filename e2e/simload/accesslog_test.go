@@ -47,7 +47,7 @@ func serveLogged(t *testing.T) *accesslog.Log {
 	}
 	o := harness.Options{
 		Workers: 2,
-		Config: `{"lb_policy":"prefix_cache","lb_config":{"telemetry":{"log":"fields"},
+		Config: `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"telemetry":{"log":"fields"},
 			"envoy":{"admin_cluster":"warmgate-admin"}}}`,
 		Edit: harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
 			return harness.Set(doc, harness.ManagerPath+".access_log", section)
@@ -57,6 +57,7 @@ func serveLogged(t *testing.T) *accesslog.Log {
 		o.Endpoints = append(o.Endpoints, harness.Endpoint{Addr: vllmsimtest.StartT(t, model()).Addr()})
 	}
 	g := harness.StartT(t, o)
+	harness.AwaitReason(t, g.URL(), "chosen") // both workers know the endpoints
 	rng := rand.New(rand.NewPCG(1, 2))
 	systems := []string{loadgen.Text(rng, 500), loadgen.Text(rng, 700), loadgen.Text(rng, 900)}
 	scripts := traffic.Conversations(rng, logged/4, func(i int) []loadgen.Message {
@@ -72,14 +73,25 @@ func serveLogged(t *testing.T) *accesslog.Log {
 	}
 	var log *accesslog.Log
 	harness.Await(t, func() error {
-		log, err = accesslog.Parse(strings.NewReader(g.AccessLog()))
+		log, err = accesslog.Parse(strings.NewReader(chats(g.AccessLog())))
 		if err == nil && (len(log.Requests) != logged || log.Bad > 0) {
 			err = fmt.Errorf("%d lines, bad ones %d: %w", len(log.Requests), log.Bad, log.FirstBad)
 		}
 		return err
 	})
-	areTyped(t, g.AccessLog())
+	areTyped(t, chats(g.AccessLog()))
 	return log
+}
+
+// chats returns the lines of the conversations.
+func chats(log string) string {
+	var b strings.Builder
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, `"path":"`+compare.Path+`"`) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // areTyped requires that the fields in a log have the types that they are documented with.
