@@ -33,7 +33,7 @@ SHORT = -short -vet=off $(LIMIT)
 LIMIT = -timeout 2h
 
 # Those of the other modules run beside them.
-BESIDE = +$(MAKE) --no-print-directory -j2 --output-sync=line
+BESIDE = +$(MAKE) --no-print-directory -j2
 
 test: wasm ## Run the tests of all packages but those of make e2e, in short: with the plugin in Envoy, Higress's host and Redis
 	$(BESIDE) test-packages test-modules
