@@ -21,9 +21,6 @@ version=$(sed -n 's/^  version: //p' build/spec.yaml)
 revision=$(build/revision.sh)
 
 mkdir -p "$(dirname "$out")" .cache/wasm
-# Two that build the same at once would read each other's half-written files.
-exec 9>".cache/wasm-$host.building"
-! command -v flock >/dev/null || flock 9
 linked=.cache/wasm/linked-$host.wasm
 new=.cache/wasm/warmgate-$host.wasm
 # Without VCS stamp and file paths the same commit gives the same bytes everywhere. go build does nothing when $linked

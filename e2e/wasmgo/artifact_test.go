@@ -3,7 +3,6 @@ package wasmgo
 import (
 	"encoding/base64"
 	"encoding/json"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
 	wasmtest "github.com/higress-group/wasm-go/pkg/test"
 
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/internal/statname"
 )
 
@@ -21,13 +21,14 @@ import (
 // tested with that for stock Envoy, whose endpoints are in the configuration.
 
 // run runs f with the artifact for a gateway in wasm-go's host, after it has started with a configuration.
-func run(t *testing.T, gateway, config string, f func(t *testing.T, host proxytest.HostEmulator)) {
+func run(t *testing.T, gateway harness.Host, config string, f func(t *testing.T, host proxytest.HostEmulator)) {
 	t.Helper()
-	if out, err := exec.Command("../../build/wasm.sh", gateway).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	module, err := harness.Wasm(t.Context(), gateway)
+	if err != nil {
+		t.Fatal(err)
 	}
 	ran := false // the library skips what it cannot read
-	wasmtest.RunWasmTestWithPath(t, "../../build/out/warmgate-"+gateway+".wasm", func(t *testing.T) {
+	wasmtest.RunWasmTestWithPath(t, module, func(t *testing.T) {
 		ran = true
 		// The host knows no properties with types: it takes them for text.
 		host, status := wasmtest.NewTestHostWithForeignFuncs(json.RawMessage(config), map[string]func([]byte) []byte{
@@ -161,7 +162,7 @@ func TestHigressArtifact(t *testing.T) {
 		{"a rule for routes", "tokens-1", other, "a.com", true, "global_least_request", "no_endpoints", ""},
 		{"the global part", "r", other, "a.com", false, "global_least_request", "no_endpoints", ""},
 	}
-	run(t, "higress", onRules, func(t *testing.T, host proxytest.HostEmulator) {
+	run(t, harness.HostHigress, onRules, func(t *testing.T, host proxytest.HostEmulator) {
 		wantGauge(t, host, "warmgate_config_valid", 1)
 		wantGauge(t, host, "warmgate_config_refused_rules", 1)
 		wantLogged(t, host, `_rules_[1].lb_policy: got "nonsense"`)
@@ -194,7 +195,7 @@ func TestHigressArtifact(t *testing.T) {
 
 // A first configuration that is refused does not stop the gateway.
 func TestHigressArtifactRefusesConfiguration(t *testing.T) {
-	run(t, "higress", `{"lb_policy":"nonsense"}`, func(t *testing.T, host proxytest.HostEmulator) {
+	run(t, harness.HostHigress, `{"lb_policy":"nonsense"}`, func(t *testing.T, host proxytest.HostEmulator) {
 		wantGauge(t, host, "warmgate_config_valid", 0)
 		if n, err := host.GetCounterMetric("warmgate_config_rejected_total"); err != nil || n != 1 {
 			t.Errorf("%d configurations refused, %v, want 1", n, err)
@@ -245,7 +246,7 @@ func inflight(host proxytest.HostEmulator) (counts [2]uint64) {
 func TestEnvoyArtifact(t *testing.T) {
 	const config = `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens","max_inflight":1,
 		"overload":{"retry_after":"2s"},"debug_headers":true,"envoy":{"endpoints":["10.0.0.1:80","10.0.0.2:80"]}}}`
-	run(t, "envoy", config, func(t *testing.T, host proxytest.HostEmulator) {
+	run(t, harness.HostEnvoy, config, func(t *testing.T, host proxytest.HostEmulator) {
 		first, one := place(t, host)
 		// This host, unlike real ones, copies no header that it is given: it shows what the plugin's memory has by now.
 		retry := strings.Clone(first.requestHeader("x-gateway-destination-endpoint"))
@@ -292,7 +293,7 @@ func TestEnvoyArtifact(t *testing.T) {
 func TestEnvoyArtifactRequestsEndpoints(t *testing.T) {
 	const config = `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens",
 		"envoy":{"admin_cluster":"admin"}}}`
-	run(t, "envoy", config, func(t *testing.T, host proxytest.HostEmulator) {
+	run(t, harness.HostEnvoy, config, func(t *testing.T, host proxytest.HostEmulator) {
 		s := start(t, host, inEnvoy)
 		if a := s.post("a.com"); a != types.ActionContinue || s.requestHeader("x-warmgate-session") != "" {
 			t.Errorf("action %v, steered by %q, want native balancing", a, s.requestHeader("x-warmgate-session"))
