@@ -32,7 +32,7 @@ SHORT = -short -vet=off $(LIMIT)
 # Only what hangs meets it: on a machine with 30 programs for two cores everything takes 20 times as long.
 LIMIT = -timeout 2h
 
-# Those of the other modules run beside them.
+# Runs two targets at once: the tests of this module, and those of the others.
 BESIDE = +$(MAKE) --no-print-directory -j2
 
 test: wasm ## Run the tests of all packages but those of make e2e, in short: with the plugin in Envoy, Higress's host and Redis

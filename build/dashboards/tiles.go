@@ -166,7 +166,7 @@ var wrongServers = []panel{
 			"meant to differ.",
 		page: "docs/troubleshooting.md#a-server-is-slow",
 		queries: []query{
-			{ // one stream has many tokens, so that a minute tells it sooner, where it has two scrapes
+			{ // a minute has enough tokens, if it has two scrapes; else two minutes
 				timesPeers(perToken("1m"), 2) + " or " + timesPeers(perToken("2m"), 2),
 				"{{endpoint}}: slow tokens",
 			},

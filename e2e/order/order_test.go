@@ -117,7 +117,7 @@ func clientsLeave(t *testing.T, l *layout) {
 func weights(t *testing.T, l *layout) {
 	clients, requests := 60, 1200
 	rules := queuecheck.Rules{Weights: map[string]float64{"interactive": 8, "batch": 1}}
-	if l.redis != nil { // see firstComeFirstServed: so waits must be longer than what is borne
+	if l.redis != nil { // as in firstComeFirstServed, and with more clients, so that waits are longer than the slack
 		clients, requests, rules.Slack = 150, 1800, time.Second
 	}
 	s := open(t, l, 10*time.Millisecond,

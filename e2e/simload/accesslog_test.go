@@ -72,14 +72,16 @@ func serveLogged(t *testing.T) *accesslog.Log {
 		}
 	}
 	var log *accesslog.Log
+	var lines string
 	harness.Await(t, func() error {
-		log, err = accesslog.Parse(strings.NewReader(chats(g.AccessLog())))
+		lines = chats(g.AccessLog())
+		log, err = accesslog.Parse(strings.NewReader(lines))
 		if err == nil && (len(log.Requests) != logged || log.Bad > 0) {
 			err = fmt.Errorf("%d lines, bad ones %d: %w", len(log.Requests), log.Bad, log.FirstBad)
 		}
 		return err
 	})
-	areTyped(t, chats(g.AccessLog()))
+	areTyped(t, lines)
 	return log
 }
 

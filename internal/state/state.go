@@ -117,7 +117,7 @@ type Candidate struct {
 	Cost     float64 `json:"cost"`
 	Base     float64 `json:"base"`
 	Load     float64 `json:"load"`   // slope × (load + per request) / weight
-	Over     float64 `json:"over"`   // above the engine's capacity
+	Over     float64 `json:"over"`   // of requests above the engine's capacity
 	Credit   float64 `json:"credit"` // for the cached part of the prompt
 	Matched  float64 `json:"matched"`
 	Requests int64   `json:"requests"` // in flight there, before this one

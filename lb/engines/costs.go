@@ -61,10 +61,10 @@ func (g *Samples) computeCosts(now time.Duration, cs []lb.Candidate, key *costKe
 //
 //	requestLoad * (Running * external / Weight + KVCache * use + LoRA * lora)
 //
-// Slope is Running, and OverSlope is requestLoad * Queue for each request above the engine's capacity: slots are of
-// requests, however many tokens they have. The load is counted by the store at the time
-// of the reservation, so that it includes what has been reserved and released since the sample. For a candidate without
-// a sample the medians are used.
+// Slope is Running, and OverSlope is requestLoad * Queue for each request above the engine's capacity: an engine runs
+// so many requests at once, however many tokens they have. The load is counted by the store at the time of the
+// reservation, so that it includes what has been reserved and released since the sample. For a candidate without a
+// sample the medians are used.
 func (m *costModel) addLoadCosts(cs []lb.Candidate, samples []*engine) {
 	meanUse, medianCapacity := meanKVUse(samples), m.medianCapacity(samples)
 	var external, other []float64 // external requests and the costs beside load, of all samples
@@ -97,12 +97,12 @@ func (m *costModel) addLoadCosts(cs []lb.Candidate, samples []*engine) {
 	}
 }
 
-// loadCost returns the cost of a load at an endpoint of weight 1 with the given capacity. A load below 0 is a
+// loadCost returns the cost of a load at an endpoint of weight 1 with a capacity in requests. A load below 0 is a
 // preference.
 func (m *costModel) loadCost(load, capacity float64) float64 {
 	cost := cmp.Or(m.cfg.Weights.Running, m.cfg.Weights.Queue) * load
-	if n := load / m.requestLoad; n > capacity {
-		cost += m.requestLoad * m.cfg.Weights.Queue * (n - capacity)
+	if full := m.requestLoad * capacity; load > full {
+		cost += m.cfg.Weights.Queue * (load - full)
 	}
 	return cost
 }

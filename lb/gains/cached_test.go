@@ -83,7 +83,7 @@ var lies = map[string]func(rng *rand.Rand, p *Prefill){
 // warmLoads have from 6 to 60 uncached tokens at most in the shortest, and from 15 to 1200 in the longest.
 var warmLoads = map[string]struct {
 	warm
-	near, liars float64 // by how much what is told of all may be wrong, without and with a tenth of liars
+	near, liars float64 // most that the sum may be off, as a share: without liars, with a tenth of them
 }{
 	"short":     {warm{shortest: 200, longest: 1000}, 0.1, 0.15},
 	"middle":    {warm{shortest: 200, longest: 3000}, 0.1, 0.15},

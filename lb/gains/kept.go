@@ -15,7 +15,7 @@ const (
 	atLeast = 0.25
 	// contradicts is by how many standard errors two estimates differ that are not of the same speed.
 	contradicts = 3
-	// fades is after how long nothing is told that no stream has shown again.
+	// fades is how long a speed is reported that no stream has shown again.
 	fades = 24 * time.Hour
 )
 

@@ -40,9 +40,9 @@ const (
 type Speed struct {
 	ring []Prefill // since kept was last brought up to date
 	next int
-	best estimate  // what the ring has shown
-	kept knowledge // of streams before
-	told estimate  // of both
+	best estimate  // the surest one that the streams in the ring have shown
+	kept knowledge // from streams before those
+	told estimate  // kept and best together: what PerToken returns
 }
 
 // Add takes a stream over.
