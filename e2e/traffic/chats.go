@@ -29,14 +29,14 @@ func (s Spread) draw(r *rand.Rand) int {
 	return int(min(s.Most, max(s.Least, s.Median*math.Exp(s.Sigma*r.NormFloat64()))))
 }
 
-// Scripts writes them. A session is named by both seeds and its number.
+// Scripts writes them. A session is named by the seed and its number.
 func (c *Chats) Scripts() []Script {
 	shape, content := rand.New(rand.NewPCG(c.Seed, 7)), rand.New(rand.NewPCG(c.Seed, c.Words))
 	var systems []string
 	for _, n := range c.Systems {
 		systems = append(systems, loadgen.Text(content, n))
 	}
-	name := strconv.FormatUint(c.Seed, 10) + "-" + strconv.FormatUint(c.Words, 10) + "-"
+	name := strconv.FormatUint(c.Seed, 10) + "-"
 	at, out := 0.0, make([]Script, c.Sessions)
 	for i := range out {
 		at += shape.ExpFloat64() / c.Rate

@@ -25,7 +25,7 @@ func TestChats(t *testing.T) {
 			t.Fatal("the same seeds wrote something else")
 		}
 		for i := range a {
-			if a[i].Session == b[i].Session || a[i].Due != b[i].Due || i > 0 && a[i].Due < a[i-1].Due {
+			if a[i].Session != b[i].Session || a[i].Due != b[i].Due || i > 0 && a[i].Due < a[i-1].Due {
 				t.Fatalf("sessions %s and %s at %v and %v", a[i].Session, b[i].Session, a[i].Due, b[i].Due)
 			}
 			for k := range a[i].Turns {
