@@ -102,8 +102,9 @@ func (s *settings) describe(ctx context.Context, cards []card, env []string) (st
 		return "", fmt.Errorf("CUDA does not work in %s: %w %s", s.python, err, lastLine(string(out)))
 	}
 	c := cards[0]
-	return fmt.Sprintf("%d × vLLM %s on %d × %s, driver %s: %s multiprocessors each; %s with random weights, %v GB of "+
-		"KV cache each", s.engines, s.version, len(cards), c.name, c.driver, lastLine(string(out)), s.shape, s.cacheGB), nil
+	return fmt.Sprintf("%d × vLLM %s on %d × %s, driver %s: %s multiprocessors each; %s with random weights, "+
+		"%v GB of KV cache each", s.engines, s.version, len(cards), c.name, c.driver, lastLine(string(out)), s.shape,
+		s.cacheGB), nil
 }
 
 // start starts an engine.

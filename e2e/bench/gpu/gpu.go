@@ -73,7 +73,8 @@ func (s *settings) valid() error {
 	case shapes[s.shape] == shape{}:
 		return fmt.Errorf("-model %q: want llama-3b or tiny", s.shape)
 	case !(s.cacheGB >= s.leastGB()):
-		return fmt.Errorf("-kv %v: want %.2f GB at least, for a prompt of %d tokens", s.cacheGB, s.leastGB(), modelLength)
+		return fmt.Errorf("-kv %v: want %.2f GB at least, for a prompt of %d tokens", s.cacheGB, s.leastGB(),
+			modelLength)
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func TestRun(t *testing.T) {
 	programs(t)
 	s := usual()
 	s.Settings.Rounds, s.Seed, s.Workers = 1, 1, 2
-	s.folder, s.engines, s.load, s.sessions = t.TempDir(), 2, 0.7, 16
+	s.folder, s.engines, s.load, s.sessions = t.TempDir(), 2, 2, 13
 	s.works, s.policies = "open,closed", "least_request,ring_hash,prefix_cache"
 	if err := run(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -141,6 +141,9 @@ func TestRun(t *testing.T) {
 		if v := line.Get(path); v.Num <= 0 {
 			t.Errorf("%s is %q in %s", path, v.Raw, line.Raw)
 		}
+	}
+	if off := line.Get("simulated_off_max.cached").Num; off > 0.15 {
+		t.Errorf("cached shares of the replay differ by %v", off)
 	}
 	for _, want := range []string{"66 multiprocessors each", "open, prefix_cache", " → ", "fitted to the log of"} {
 		if !strings.Contains(string(report), want) {

@@ -18,16 +18,19 @@ type machine struct {
 }
 
 func thisMachine() *machine {
-	return &machine{look: exec.LookPath, ask: func(ctx context.Context, program string, args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, program, args...)
-		var complaint strings.Builder
-		cmd.Stderr = &complaint
-		out, err := cmd.Output()
-		if err != nil {
-			err = fmt.Errorf("%w %s", err, lastLine(complaint.String()+string(out)))
-		}
-		return strings.TrimSpace(string(out)), err
-	}}
+	return &machine{look: exec.LookPath, ask: ask}
+}
+
+// ask runs a program and returns what it prints, or as an error what it complains of.
+func ask(ctx context.Context, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%w %s", err, lastLine(complaint.String()+string(out)))
+	}
+	return strings.TrimSpace(string(out)), err
 }
 
 // lastLine returns the last line of a text that is not blank: Python's errors end with what went wrong.
@@ -77,8 +80,8 @@ func (m *machine) cardsFor(ctx context.Context, s *settings) ([]card, error) {
 		}
 		for _, c := range cards {
 			if need := each * s.needMiB(); c.freeMiB < need {
-				missing = append(missing, fmt.Errorf("GPU %d, %s, has %d MiB free, and %d servers take about %d: want a "+
-					"larger one, a smaller -kv, or fewer -engines", c.index, c.name, c.freeMiB, each, need))
+				missing = append(missing, fmt.Errorf("GPU %d, %s, has %d MiB free, and %d servers take about %d: "+
+					"want a larger one, a smaller -kv, or fewer -engines", c.index, c.name, c.freeMiB, each, need))
 			}
 		}
 	}
@@ -129,7 +132,8 @@ func parseCard(line string) (c card, err error) {
 // lacksVLLM returns an error unless Python has vLLM of the version that is wanted.
 func (m *machine) lacksVLLM(ctx context.Context, s *settings) error {
 	if _, err := m.look(s.python); err != nil {
-		return fmt.Errorf("no %s in PATH: want a Python with vllm==%s, or the path of one as -python", s.python, s.version)
+		return fmt.Errorf("no %s in PATH: want a Python with vllm==%s, or the path of one as -python", s.python,
+			s.version)
 	}
 	got, err := m.ask(ctx, s.python, "-c", "from importlib.metadata import version; print(version('vllm'))")
 	switch {
@@ -137,8 +141,8 @@ func (m *machine) lacksVLLM(ctx context.Context, s *settings) error {
 		return fmt.Errorf("%s has no vLLM (%w): pip install vllm==%s, or name another Python by -python", s.python, err,
 			s.version)
 	case got != s.version:
-		return fmt.Errorf("%s has vLLM %s: pip install vllm==%s, or say -vllm %s, which measures something else", s.python,
-			got, s.version, got)
+		return fmt.Errorf("%s has vLLM %s: pip install vllm==%s, or say -vllm %s, which measures something else",
+			s.python, got, s.version, got)
 	}
 	return nil
 }

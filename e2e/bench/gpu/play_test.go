@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func TestBusiest(t *testing.T) {
 		"as many at each":            {[]loadgen.Sample{at("a", 0, 4), at("b", 0, 4)}, 1},
 		"half of the time":           {[]loadgen.Sample{at("a", 0, 4), at("b", 2, 4)}, 1.5},
 		"a pause does not count":     {[]loadgen.Sample{at("a", 0, 2), at("a", 8, 10), at("b", 8, 10)}, 1.5},
-		"three of four at one":       {[]loadgen.Sample{at("a", 0, 1), at("a", 0, 1), at("a", 0, 1), at("b", 0, 1)}, 1.5},
+		"three of four":              {append(slices.Repeat([]loadgen.Sample{at("a", 0, 1)}, 3), at("b", 0, 1)), 1.5},
 		"first one ends, one begins": {[]loadgen.Sample{at("a", 0, 2), at("b", 2, 4)}, 2},
 	} {
 		if got := busiest(c.samples, 2); math.Abs(got-c.want) > 1e-9 {
@@ -62,7 +63,8 @@ func TestResult(t *testing.T) {
 	short := s
 	short.Usage.Completion, short.Gaps, short.Endpoint = 1, nil, "b"
 	r := resultOf([]loadgen.Sample{s, s, short, short}, 2)
-	if r.perToken != 100 || r.gapP99 != 110 || r.Cached != 0.25 || r.uneven != 1 || ttft(&r) != 100 || total(&r) != 400 {
+	if r.perToken != 100 || r.gapP99 != 110 || r.Cached != 0.25 || r.uneven != 1 || ttft(&r) != 100 ||
+		total(&r) != 400 {
 		t.Errorf("%+v", r)
 	}
 	if err := answered([]loadgen.Sample{s, {Status: 404, Error: "status_404", Detail: "no such model"}}); err == nil ||
@@ -73,8 +75,8 @@ func TestResult(t *testing.T) {
 
 func TestSince(t *testing.T) {
 	from := time.Date(2026, 11, 28, 6, 0, 0, 5_700_000, time.UTC)
-	log := "2026-11-28T06:00:00.004Z before\n[warning] x\n2026-11-28T06:00:00.005Z same ms\n\n2026-11-28T06:00:01Z after"
-	if got, want := since(log, from), "2026-11-28T06:00:00.005Z same ms\n2026-11-28T06:00:01Z after"; got != want {
+	log := "2026-11-28T06:00:00.004Z before\n[warning]\n2026-11-28T06:00:00.005Z same ms\n\n2026-11-28T06:00:01Z late"
+	if got, want := since(log, from), "2026-11-28T06:00:00.005Z same ms\n2026-11-28T06:00:01Z late"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := off(100, 85); math.Abs(got+0.15) > 1e-9 || off(0, 3) != 0 {

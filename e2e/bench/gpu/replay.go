@@ -129,10 +129,10 @@ func (rep *report) fit() (simulate.Engine, error) {
 		return e, err
 	}
 	e.Times = fitted.Times
-	rep.Note("simulated engines, fitted to the log of %d answers: prompt %.3g ms + %.3g ms a token, decode step %.3g ms "+
-		"+ %.3g ms a sequence; half of the answers that the fit has not seen are less than %.1f %% off in the time to the "+
-		"first output, and %.1f %% in the rest", fitted.Answers, e.Times.PrefillOverheadMS, e.Times.PrefillTokenMS,
-		e.Times.DecodeStepMS, e.Times.DecodeSeqMS, 100*fitted.Error, 100*fitted.RestError)
+	rep.Note("simulated engines, fitted to the log of %d answers: prompt %.3g ms + %.3g ms a token, decode step "+
+		"%.3g ms + %.3g ms a sequence; half of the answers that the fit has not seen are less than %.1f %% off in the "+
+		"time to the first output, and %.1f %% in the rest", fitted.Answers, e.Times.PrefillOverheadMS,
+		e.Times.PrefillTokenMS, e.Times.DecodeStepMS, e.Times.DecodeSeqMS, 100*fitted.Error, 100*fitted.RestError)
 	return e, nil
 }
 

@@ -90,8 +90,8 @@ func (rep *report) publish(w io.Writer) error {
 	if len(rep.compared) > 0 {
 		further = append(further, rep.replayed())
 	}
-	table := rep.Tabulate(columns, "median (min..max)")
-	err = bench.Publish(io.MultiWriter(w, kept), rep.settings.Markdown, rep.configuration(), table, rep.line(), further...)
+	table, both := rep.Tabulate(columns, "median (min..max)"), io.MultiWriter(w, kept)
+	err = bench.Publish(both, rep.settings.Markdown, rep.configuration(), table, rep.line(), further...)
 	if closed := kept.Close(); err == nil {
 		err = closed
 	}

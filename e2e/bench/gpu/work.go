@@ -99,7 +99,8 @@ func (rep *report) words() uint64 {
 func (rep *report) warm(ctx context.Context, stage *compare.Stage, p compare.Policy) error {
 	chats := traffic.Chats{
 		Seed: warmSeed, Sessions: 8, Turns: 1, Systems: []int{100}, Rate: 1,
-		Question: traffic.Spread{Median: 100, Sigma: 0.5, Least: 50, Most: 200}, Answer: traffic.Spread{Median: 4, Most: 4},
+		Question: traffic.Spread{Median: 100, Sigma: 0.5, Least: 50, Most: 200},
+		Answer:   traffic.Spread{Median: 4, Most: 4},
 	}
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
