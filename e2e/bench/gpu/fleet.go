@@ -65,7 +65,7 @@ func (f *fleet) startAll(ctx context.Context, m *machine, s *settings, cards []c
 		}
 		env = f.mps.env
 	}
-	if f.about, err = s.describe(ctx, cards, env); err != nil {
+	if f.about, err = s.describe(ctx, cards, env, each); err != nil {
 		return err
 	}
 	offsets := make([]int, s.engines)
@@ -92,19 +92,41 @@ func onCard(env []string, cards []card, i int) []string {
 		"CUDA_VISIBLE_DEVICES="+strconv.Itoa(cards[i%len(cards)].index))
 }
 
-// describe says on what engines run, with the multiprocessors that one has: CUDA works, and shares are in force.
-func (s *settings) describe(ctx context.Context, cards []card, env []string) (string, error) {
-	cmd := exec.CommandContext(ctx, s.python, "-c",
-		"import torch; print(torch.cuda.get_device_properties(0).multi_processor_count)")
-	cmd.Env = onCard(env, cards, 0)
-	out, err := cmd.CombinedOutput()
+// describe says on what engines run, and that shares of 1/each are in force: without the service, or if it fails, CUDA
+// gives a program all of the GPU.
+func (s *settings) describe(ctx context.Context, cards []card, env []string, each int) (string, error) {
+	whole, err := s.multiprocessors(ctx, onCard(os.Environ(), cards, 0))
 	if err != nil {
-		return "", fmt.Errorf("CUDA does not work in %s: %w %s", s.python, err, lastLine(string(out)))
+		return "", err
+	}
+	part := whole
+	if each > 1 {
+		if part, err = s.multiprocessors(ctx, onCard(env, cards, 0)); err != nil {
+			return "", err
+		}
+	}
+	if slack := 2; part > whole/each+slack { // multiprocessors come in pairs
+		return "", fmt.Errorf("MPS does not share the GPU: a server would have %d of %d multiprocessors", part, whole)
 	}
 	c := cards[0]
-	return fmt.Sprintf("%d × vLLM %s on %d × %s, driver %s: %s multiprocessors each; %s with random weights, "+
-		"%v GB of KV cache each", s.engines, s.version, len(cards), c.name, c.driver, lastLine(string(out)), s.shape,
+	return fmt.Sprintf("%d × vLLM %s on %d × %s, driver %s: %d of %d multiprocessors each; %s with random weights, "+
+		"%v GB of KV cache each", s.engines, s.version, len(cards), c.name, c.driver, part, whole, s.shape,
 		s.cacheGB), nil
+}
+
+// multiprocessors returns how many a program has.
+func (s *settings) multiprocessors(ctx context.Context, env []string) (n int, err error) {
+	cmd := exec.CommandContext(ctx, s.python, "-c",
+		"import torch; print(torch.cuda.get_device_properties(0).multi_processor_count)")
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		n, err = strconv.Atoi(lastLine(string(out)))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("CUDA does not work in %s: %w %s", s.python, err, lastLine(string(out)))
+	}
+	return n, nil
 }
 
 // start starts an engine.

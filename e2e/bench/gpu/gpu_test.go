@@ -40,7 +40,7 @@ func serve(args []string) error {
 	if share := os.Getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"); share != "50" {
 		return fmt.Errorf("the share is %q", share)
 	}
-	if _, err := os.Stat(filepath.Join(os.Getenv("CUDA_MPS_PIPE_DIRECTORY"), "control")); err != nil {
+	if _, err := os.Stat(filepath.Join(os.Getenv("CUDA_MPS_PIPE_DIRECTORY"), "pid")); err != nil {
 		return err
 	}
 	c := traffic.Engine(sequences, 1<<19)
@@ -79,14 +79,16 @@ func programs(t *testing.T, replaced ...string) {
 		smi: "echo " + h200,
 		mpsControl: `if [ "$1" = -f ]; then
 	echo $$ >"$CUDA_MPS_PIPE_DIRECTORY/pid"
-	: >"$CUDA_MPS_PIPE_DIRECTORY/control"
 	exec sleep 1000
 fi
 read -r command rest
-[ "$command" = quit ] && kill "$(cat "$CUDA_MPS_PIPE_DIRECTORY/pid")"`,
+case $command in
+quit) kill "$(cat "$CUDA_MPS_PIPE_DIRECTORY/pid")" ;;
+*) kill -0 "$(cat "$CUDA_MPS_PIPE_DIRECTORY/pid")" ;;
+esac`,
 		"python3": `case "$1 $2" in
 "-c from importlib"*) echo ` + vllmVersion + ` ;;
-"-c import torch"*) echo 66 ;;
+"-c import torch"*) echo "$((132 * ${CUDA_MPS_ACTIVE_THREAD_PERCENTAGE:-100} / 100))" ;;
 */cuda_model.py*) mkdir "$2" ;;
 */cuda_server.py*) shift; ` + asEngine + `=1 exec ` + self + ` "$@" ;;
 *) exit 2 ;;
@@ -107,7 +109,7 @@ func TestRun(t *testing.T) {
 	s := usual()
 	s.Settings.Rounds, s.Seed, s.Workers = 1, 1, 2
 	s.folder, s.engines, s.load, s.sessions = t.TempDir(), 2, 2, 13
-	s.works, s.policies = "open,closed", "least_request,ring_hash,prefix_cache"
+	s.works, s.policies = "open,closed", "ring_hash,prefix_cache"
 	if err := run(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,7 @@ func TestRun(t *testing.T) {
 	}
 	traces, _ := filepath.Glob(filepath.Join(s.folder, "*", "*-prefix_cache-*.log"))
 	requests, _ := filepath.Glob(filepath.Join(s.folder, "*", "*.json"))
-	if len(traces) != 2 || len(requests) != 7 { // the capacity is one more
+	if len(traces) != 2 || len(requests) != 5 { // the capacity is one more
 		t.Errorf("%d traces and requests of %d runs in %v", len(traces), len(requests), names)
 	}
 	report, err := os.ReadFile(filepath.Join(filepath.Dir(kept[0]), "report.txt"))
@@ -135,8 +137,8 @@ func TestRun(t *testing.T) {
 	}
 	line := gjson.ParseBytes(report[strings.LastIndexByte(strings.TrimSpace(string(report)), '\n')+1:])
 	for _, path := range []string{
-		"loads.open.prefix_cache.ttft_ms", "loads.closed.ring_hash.cached", "loads.open.least_request.per_token_ms",
-		"loads.open.least_request.ttft_of_prefix_cache_over.median", "simulated_off_max.ttft_ms",
+		"loads.open.prefix_cache.ttft_ms", "loads.closed.ring_hash.cached", "loads.open.ring_hash.per_token_ms",
+		"loads.open.ring_hash.ttft_of_prefix_cache_over.median", "simulated_off_max.ttft_ms",
 	} {
 		if v := line.Get(path); v.Num <= 0 {
 			t.Errorf("%s is %q in %s", path, v.Raw, line.Raw)
@@ -145,7 +147,9 @@ func TestRun(t *testing.T) {
 	if off := line.Get("simulated_off_max.cached").Num; off > 0.15 {
 		t.Errorf("cached shares of the replay differ by %v", off)
 	}
-	for _, want := range []string{"66 multiprocessors each", "open, prefix_cache", " → ", "fitted to the log of"} {
+	for _, want := range []string{
+		"66 of 132 multiprocessors each", "open, prefix_cache", " → ", "fitted to the log of",
+	} {
 		if !strings.Contains(string(report), want) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
 		}
@@ -163,12 +167,17 @@ func TestFailedStart(t *testing.T) {
 		"a server ends at once": {3, nil, []string{"server 0 does not start", `the share is "33"`}}, // it wants half
 		"MPS ends": {
 			2,
-			[]string{"exec sleep 1000", "exit 1", ": >", "echo "},
+			[]string{"exec sleep 1000", "exit 1"},
 			[]string{"nvidia-cuda-mps-control does not listen", "mps.log"},
+		},
+		"no shares": {
+			2,
+			[]string{"${CUDA_MPS_ACTIVE_THREAD_PERCENTAGE:-100}", "100"},
+			[]string{"MPS does not share the GPU: a server would have 132 of 132 multiprocessors"},
 		},
 		"no CUDA": {
 			2,
-			[]string{"echo 66", "echo no kernel image >&2; exit 1"},
+			[]string{`echo "$((132`, `echo no kernel image >&2; exit 1; echo "$((132`},
 			[]string{"CUDA does not work in python3", "no kernel image"},
 		},
 		"no tokenizers": {
@@ -182,6 +191,7 @@ func TestFailedStart(t *testing.T) {
 			programs(t, c.replaced...)
 			s := usual()
 			s.Settings.Rounds, s.folder, s.load, s.engines = 1, t.TempDir(), 0.7, c.engines
+			s.works, s.policies, s.sessions = "closed", "round_robin", 1 // should it start
 			err := run(t.Context(), s)
 			for _, want := range c.want {
 				if err == nil || !strings.Contains(err.Error(), want) {

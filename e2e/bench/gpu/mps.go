@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -42,11 +41,8 @@ func startMPS(ctx context.Context, each int, log string) (*mps, error) {
 	ready, cancel := context.WithTimeout(ctx, mpsPatience)
 	defer cancel()
 	err = wait.Poll(ready, 50*time.Millisecond, func() (bool, error) {
-		if err := m.process.Ended(); err != nil {
-			return false, err
-		}
-		_, err := os.Stat(filepath.Join(folder, "control"))
-		return err == nil, nil
+		err := m.command(ready, "get_server_list")
+		return err == nil, m.process.Ended()
 	})
 	if err != nil {
 		m.stop()
@@ -59,9 +55,7 @@ func startMPS(ctx context.Context, each int, log string) (*mps, error) {
 func (m *mps) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), mpsPatience)
 	defer cancel()
-	quit := exec.CommandContext(ctx, mpsControl)
-	quit.Stdin, quit.Env = strings.NewReader("quit -t 5\n"), m.env
-	if quit.Run() == nil { // else it is ended below, as far as it is there
+	if m.command(ctx, "quit -t 5") == nil { // else it is ended below, as far as it is there
 		select {
 		case <-m.process.Done():
 		case <-ctx.Done():
@@ -69,6 +63,13 @@ func (m *mps) stop() {
 	}
 	_ = m.process.Kill()
 	_ = os.RemoveAll(m.folder)
+}
+
+// command has the service do something.
+func (m *mps) command(ctx context.Context, text string) error {
+	cmd := exec.CommandContext(ctx, mpsControl)
+	cmd.Stdin, cmd.Env = strings.NewReader(text+"\n"), m.env
+	return cmd.Run()
 }
 
 // startLogged starts a program that prints into a file.
