@@ -24,9 +24,6 @@ var quarter = simulate.Engine{
 	},
 }
 
-// Quarter returns it.
-func Quarter() simulate.Engine { return quarter }
-
 // outside is what a first token took beside the engine's steps, in ms: HTTP, the gateway, the tokenizer.
 const outside = 31
 

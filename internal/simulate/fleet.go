@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/simulate/engine"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -16,6 +17,8 @@ type Engine struct {
 	Times  enginesim.Times
 	// Apart is set if requests do not slow each other down: see [engine.Engine.Apart].
 	Apart bool
+	// Shares is set if it shares a processor with all engines of its pool that have the same.
+	Shares *engine.Interference
 	// Changes are when it becomes faster or slower.
 	Changes []Change
 }

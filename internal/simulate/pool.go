@@ -18,10 +18,17 @@ type pool struct {
 // newPool returns engines with a number for the first of them.
 func newPool(first int, engines []Engine) *pool {
 	p := &pool{first: first, served: make([]int, len(engines)), shared: Memory{}}
+	processors := map[*engine.Interference]*engine.Processor{}
 	for _, e := range engines {
 		made := engine.New(e.Config, e.Times)
 		if e.Apart {
 			made.Apart()
+		}
+		if e.Shares != nil {
+			if processors[e.Shares] == nil {
+				processors[e.Shares] = engine.NewProcessor(*e.Shares)
+			}
+			made.RunOn(processors[e.Shares])
 		}
 		p.fleet = append(p.fleet, made)
 	}

@@ -60,7 +60,8 @@ func small(slots, blocks int) simulate.Engine {
 }
 
 func card() simulate.Engine {
-	e := simload.Quarter()
+	e := simload.H200()
+	e.Shares = nil
 	e.Config.NumBlocks, e.Config.MaxNumSeqs, e.Config.MaxModelLen = 24103, 256, 1<<17
 	return e
 }
@@ -125,7 +126,7 @@ func realEngines() []cell {
 		question: lognormal(900, 0.6, 60, 4000), answer: lognormal(70, 0.5, 8, 400),
 		think: 700 * time.Millisecond, rate: 2.43,
 	}
-	fleet := simulate.Alike(4, simload.Quarter())
+	fleet := simulate.Alike(4, simload.H200())
 	open := ofChat("h200-open", fleet, c)
 	c.timed = true
 	timed := ofChat("h200-timed", fleet, c)
@@ -195,7 +196,7 @@ func unequal() []cell {
 	high := ofChat("speeds2.5-97", of(1, 1, 1, 2.5, 2.5, 2.5), c)
 	c.users = 67
 	far := ofChat("speeds4.4-67", of(1, 1, 2.1, 4.4), c)
-	c.sessions, c.users, c.rate = 1201, 0, 4.7
+	c.sessions, c.users, c.rate, c.timed = 1009, 0, 3.1, true
 	slows := of(1, 1, 1, 1)
 	slows[0].Changes = []simulate.Change{{At: halvesAt, Speed: 0.5}}
 	slowing := ofChat("slow-down", slows, c)

@@ -153,8 +153,7 @@ func (rep *report) configuration() (lines []string) {
 	}
 	lines = append(lines, fmt.Sprintf("in time: TTFT and the time per token are within %g and %g of what nine in ten "+
 		"requests have with %s", spareTTFT, spareToken, clairvoyantName))
-	lines = append(lines, rep.fit.lines...)
-	return append(lines, rep.Notes...)
+	return append(append(lines, rep.fit.line()), rep.Notes...)
 }
 
 // tied is how many times worse than the best of the others a figure may be and still count as equal.
@@ -214,7 +213,7 @@ func (rep *report) line() bench.Line {
 	l := rep.lineOf(s.Own)
 	l["bench"], l["rounds"], l["seed"], l["cells"], l["own"] = "placement", s.Rounds, s.Seed, len(rep.cells), s.Own
 	l["decision_us"] = rep.decision.micros
-	l["h200_ttft_error"], l["h200_tpot_error"] = rep.fit.ttft, rep.fit.token
+	l["h200_ttft_error"], l["h200_tpot_error"] = rep.fit.ttft.Mean, rep.fit.token.Mean
 	variants := map[string]bench.Line{}
 	for i := range rep.contenders {
 		if c := &rep.contenders[i]; c.own() && c.Name != s.Own {

@@ -19,6 +19,8 @@ type Engine struct {
 	starved bool       // the last step left a request waiting for memory
 	apart   bool       // see Apart
 
+	processor *Processor // that it shares with others, nil for none
+
 	begun   time.Duration // when the steps under way began
 	step    time.Duration // how long each of them takes
 	steps   int           // how many there are, 0 for none; more than one only decode
@@ -173,20 +175,15 @@ func (e *Engine) Begin(now time.Duration) {
 	}
 }
 
-// takes is how long a step takes with so many prompts that begin, tokens of prompts, and requests that decode.
-func (e *Engine) takes(prompts, prefill, decodes int) time.Duration {
-	if e.apart {
-		prompts, prefill, decodes = 0, 0, 1
-	}
-	return max(1, e.times.Step(prompts, prefill, decodes, 0))
-}
-
 // alike returns how many steps there are at least that are like the first one: until an answer ends, or memory may run
 // out.
 func (e *Engine) alike() int {
 	n := e.running[0].Answer
 	for _, r := range e.running {
 		n = min(n, r.Answer-r.generated)
+	}
+	if e.processor != nil {
+		n = min(n, lookAgain)
 	}
 	room := e.cache.free() + e.cache.idle - len(e.running)*e.cfg.BlockSize
 	return max(1, min(n, room/len(e.running)))
