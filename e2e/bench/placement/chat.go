@@ -86,7 +86,9 @@ func (c *chat) draw(seed uint64) []talk {
 		n := rng.IntN(len(c.prompts))
 		t.prompt = append(t.prompt, engine.Part{Name: enginesim.Mix(seed<<16 + uint64(n)), Tokens: c.prompts[n]})
 		if c.context != nil {
-			t.prompt = append(t.prompt, engine.Part{Name: enginesim.Mix(t.session), Tokens: c.context(rng)})
+			t.prompt = append(t.prompt, engine.Part{
+				Name: enginesim.Mix(t.session + longestChat<<8), Tokens: c.context(rng),
+			})
 		}
 		for range min(longestChat, c.turns(rng)) {
 			t.turns = append(t.turns, turn{

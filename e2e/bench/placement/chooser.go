@@ -143,7 +143,7 @@ func (p *prefixHash) Choose(_ time.Duration, r *simulate.Request) int {
 type clairvoyant struct{ counter }
 
 // Weights of the parts of the latency against that of the first token: answers, and what others wait for a prefill.
-// With 1 for both it scatters prompts that come back; of some tried these had the lowest latency over all cells.
+// With 1 for both the mean latency over all cells is 0.5 % lower and the mean TTFT 14 % higher.
 const (
 	answerWeight = 0.1
 	stallWeight  = 0.5

@@ -69,6 +69,9 @@ func run(ctx context.Context, s settings) error {
 	if err := rep.play(ctx); err != nil {
 		return err
 	}
+	if err := rep.measure(); err != nil {
+		return err
+	}
 	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line(), rep.summary())
 }
 
@@ -130,7 +133,11 @@ func (rep *report) play(ctx context.Context) error {
 		}
 		fmt.Printf("%-24s %4.1f s  %s\n", c.name, time.Since(began).Seconds(), rep.glance(c.name))
 	}
-	var err error
+	return nil
+}
+
+// measure takes the figures that belong to no cell.
+func (rep *report) measure() (err error) {
 	if rep.decision, err = decide(rep.settings.Seed); err != nil {
 		return err
 	}

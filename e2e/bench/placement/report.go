@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -153,6 +154,10 @@ func (rep *report) configuration() (lines []string) {
 	}
 	lines = append(lines, fmt.Sprintf("in time: TTFT and the time per token are within %g and %g of what nine in ten "+
 		"requests have with %s", spareTTFT, spareToken, clairvoyantName))
+	for _, name := range slices.Sorted(maps.Keys(rep.adapts)) {
+		lines = append(lines, fmt.Sprintf("requests go on to come to an engine whose speed halves for %.1f s with %s",
+			rep.adapts[name], name))
+	}
 	return append(append(lines, rep.fit.line()), rep.Notes...)
 }
 
@@ -222,6 +227,6 @@ func (rep *report) line() bench.Line {
 	}
 	l["variants"] = variants
 	missed := bench.TargetNames(l.Missed(targets))
-	l["missed"], l["target_met"] = missed, len(missed) == 0 && l.Meets(slices.Clone(targets))
+	l["missed"], l["target_met"] = missed, len(missed) == 0 && l.Meets(targets)
 	return l
 }
