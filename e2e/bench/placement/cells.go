@@ -21,8 +21,6 @@ type cell struct {
 	short       bool                                   // it is in the short form
 }
 
-func (c cell) title() string { return c.name }
-
 // cells returns all. Those of a trace are there if it is.
 func cells(trace []mooncake.Request) []cell {
 	all := slices.Concat(oddPrompts(), onePrompt(), realEngines(), published(), agentic(), unequal(), others())

@@ -10,19 +10,29 @@ import (
 	"github.com/warmgate/warmgate/internal/simulate/engine"
 )
 
-// counter is what the policies here have in common: requests by engine, and equals among which one is drawn.
+// counter is what the policies here have in common: requests by engine, prompts that these are about to compute, and
+// equals among which one is drawn.
 type counter struct {
-	fleet []*engine.Engine
-	rng   *rand.Rand
-	n     []int // requests that are not answered
+	fleet  []*engine.Engine
+	rng    *rand.Rand
+	n      []int // requests that are not answered
+	coming []map[uint64]int
+	first  map[*simulate.Request]bool // whether its first token has come
 }
 
 func newCounter(fleet []*engine.Engine, seed uint64) counter {
-	return counter{fleet, rand.New(rand.NewPCG(seed, 41)), make([]int, len(fleet))}
+	c := counter{
+		fleet: fleet, rng: rand.New(rand.NewPCG(seed, 41)), n: make([]int, len(fleet)),
+		first: map[*simulate.Request]bool{},
+	}
+	for range fleet {
+		c.coming = append(c.coming, map[uint64]int{})
+	}
+	return c
 }
 
 // least counts a request at the engine with the lowest cost, which it returns.
-func (c *counter) least(cost func(i int) float64) (best int) {
+func (c *counter) least(r *simulate.Request, cost func(i int) float64) (best int) {
 	lowest, ties := math.Inf(1), 0
 	for i := range c.fleet {
 		switch of := cost(i); {
@@ -34,15 +44,52 @@ func (c *counter) least(cost func(i int) float64) (best int) {
 			}
 		}
 	}
-	c.n[best]++
+	c.count(r, best)
 	return best
 }
 
-// First implements simulate.Chooser.
-func (c *counter) First(time.Duration, *simulate.Request) {}
+// count counts a request at an engine.
+func (c *counter) count(r *simulate.Request, at int) {
+	c.n[at]++
+	c.first[r] = false
+	for i := range r.Prompt {
+		c.coming[at][r.Prompt[i].Name]++
+	}
+}
+
+// uncached returns how many tokens of a prompt an engine would have to compute, once it has computed what it was sent.
+// That is one at least, since its output is the next token.
+func (c *counter) uncached(at int, prompt []engine.Part) float64 {
+	coming := 0
+	for i := range prompt {
+		if c.coming[at][prompt[i].Name] == 0 {
+			break
+		}
+		coming += prompt[i].Tokens
+	}
+	return float64(max(1, tokensOf(prompt)-max(coming, c.fleet[at].Cached(prompt))))
+}
+
+// First implements simulate.Chooser: the prompt is computed.
+func (c *counter) First(_ time.Duration, r *simulate.Request) {
+	c.first[r] = true
+	of := c.coming[r.Server()]
+	for i := range r.Prompt {
+		name := r.Prompt[i].Name
+		if of[name]--; of[name] == 0 {
+			delete(of, name)
+		}
+	}
+}
 
 // Last implements simulate.Chooser.
-func (c *counter) Last(_ time.Duration, r *simulate.Request) { c.n[r.Server()]-- }
+func (c *counter) Last(now time.Duration, r *simulate.Request) {
+	if !c.first[r] {
+		c.First(now, r)
+	}
+	delete(c.first, r)
+	c.n[r.Server()]--
+}
 
 func tokensOf(parts []engine.Part) (n int) {
 	for i := range parts {
@@ -51,8 +98,8 @@ func tokensOf(parts []engine.Part) (n int) {
 	return n
 }
 
-// lmetric multiplies the tokens of a prompt that an engine has not cached by its requests with this one. It knows the
-// caches.
+// lmetric multiplies the tokens of a prompt that an engine has not cached by its requests with this one (Zhang et al.:
+// "LMetric: Simple is Better", 2026). It knows the caches, and what is about to be in them.
 type lmetric struct{ counter }
 
 func newLMetric(fleet []*engine.Engine, seed uint64) simulate.Chooser {
@@ -60,12 +107,7 @@ func newLMetric(fleet []*engine.Engine, seed uint64) simulate.Chooser {
 }
 
 func (l *lmetric) Choose(_ time.Duration, r *simulate.Request) int {
-	tokens := tokensOf(r.Prompt)
-	return l.least(func(i int) float64 {
-		// one token is always computed, since its output is the next
-		uncached := max(1, tokens-l.fleet[i].Cached(r.Prompt))
-		return float64(uncached * (l.n[i] + 1))
-	})
+	return l.least(r, func(i int) float64 { return l.uncached(i, r.Prompt) * float64(l.n[i]+1) })
 }
 
 // cacheAware is the rule of SGLang's router and of vLLM's, with their defaults: to where the longest beginning of the
@@ -102,9 +144,9 @@ func (c *cacheAware) Choose(_ time.Duration, r *simulate.Request) (at int) {
 	uneven := most-fewest > balanceAbs && float64(most) > balanceRel*float64(fewest)
 	if !uneven && float64(matched) > cacheThreshold*float64(tokensOf(r.Prompt)) {
 		at = where
-		c.n[at]++
+		c.count(r, at)
 	} else {
-		at = c.least(func(i int) float64 { return float64(c.n[i]) })
+		at = c.least(r, func(i int) float64 { return float64(c.n[i]) })
 	}
 	for i := range r.Prompt {
 		c.last[r.Prompt[i].Name] = at
@@ -129,7 +171,7 @@ func (p *prefixHash) Choose(_ time.Duration, r *simulate.Request) int {
 		sum += n
 	}
 	most := int(math.Ceil(boundedBy * float64(sum) / float64(len(p.n))))
-	return p.least(func(i int) float64 {
+	return p.least(r, func(i int) float64 {
 		if p.n[i] >= most {
 			return math.Inf(1)
 		}
@@ -154,10 +196,8 @@ func newClairvoyant(fleet []*engine.Engine, seed uint64) simulate.Chooser {
 }
 
 func (c *clairvoyant) Choose(_ time.Duration, r *simulate.Request) int {
-	tokens := tokensOf(r.Prompt)
-	return c.least(func(i int) float64 {
-		e := c.fleet[i]
-		return causes(e, float64(max(1, tokens-e.Cached(r.Prompt))), float64(r.Answer))
+	return c.least(r, func(i int) float64 {
+		return causes(c.fleet[i], c.uncached(i, r.Prompt), float64(r.Answer))
 	})
 }
 

@@ -33,7 +33,6 @@ func prompt(name uint64, tokens int) []engine.Part {
 // TestLMetric holds that the product decides: a cached prompt is worth so many requests more as it is longer.
 func TestLMetric(t *testing.T) {
 	p := prompt(1, 801)
-	of := newLMetric(fleetOf(t, 3, p, 1), 1).(*lmetric)
 	for _, tc := range []struct {
 		n    []int
 		want int
@@ -43,12 +42,41 @@ func TestLMetric(t *testing.T) {
 		{[]int{0, 900, 3}, 0},
 		{[]int{3, 900, 0}, 2},
 	} {
+		of := newLMetric(fleetOf(t, 3, p, 1), 1).(*lmetric)
 		copy(of.n, tc.n)
 		if got := of.Choose(0, &simulate.Request{Prompt: p}); got != tc.want {
 			t.Errorf("%v: %d, want %d", tc.n, got, tc.want)
 		} else if of.n[got] != tc.n[got]+1 {
 			t.Errorf("%v: it has %d then", tc.n, of.n[got])
 		}
+	}
+}
+
+// TestComingPrompts holds that a prompt counts as cached where it is about to be computed, and is forgotten when it is.
+func TestComingPrompts(t *testing.T) {
+	of := newCounter(fleetOf(t, 2, nil), 1)
+	r := &simulate.Request{Prompt: append(prompt(1, 300), prompt(2, 200)...)} // chosen is the first engine
+	other := append(prompt(1, 300), prompt(3, 500)...)
+	if n := of.uncached(0, other); n != 800 {
+		t.Errorf("%g tokens to compute", n)
+	}
+	of.count(r, 0)
+	if n, elsewhere := of.uncached(0, other), of.uncached(1, other); n != 500 || elsewhere != 800 {
+		t.Errorf("%g tokens to compute where the prompt comes, %g elsewhere", n, elsewhere)
+	}
+	if n := of.uncached(0, r.Prompt); n != 1 {
+		t.Errorf("%g tokens of the same prompt", n)
+	}
+	again := *r
+	of.count(&again, 0)
+	of.First(0, r)
+	if n := of.uncached(0, other); n != 500 {
+		t.Errorf("%g tokens to compute while another is under way", n)
+	}
+	of.Last(0, &again) // it was refused
+	of.Last(0, r)
+	if n := of.uncached(0, other); n != 800 || of.n[0] != 0 || len(of.first)+len(of.coming[0]) != 0 {
+		t.Errorf("%g tokens to compute at the end, %+v", n, of)
 	}
 }
 

@@ -90,6 +90,12 @@ func (rep *report) versus(cell, name string, get func(*result) float64, most boo
 	return best, rep.Ratio(cell, name, best, get).Median
 }
 
+// rival returns the one of the others with the lowest mean latency in a cell, "" if there are none.
+func (rep *report) rival(cell string) string {
+	best, _ := rep.versus(cell, rep.settings.Own, figures[0].get, false)
+	return best
+}
+
 // lmetricWins reports whether LMetric has a lower figure than a contender by more than noise: with every seed, and by
 // more than a hundredth.
 func (rep *report) lmetricWins(cell, name string, get func(*result) float64) bool {
@@ -177,9 +183,13 @@ func (rep *report) lineOf(name string) bench.Line {
 	anyWins := []string{}
 	for _, c := range rep.cells {
 		won := false
+		rival := rep.rival(c.name)
 		for _, f := range figures {
 			_, ratio := rep.versus(c.name, name, f.get, false)
 			worst(f.name+"_vs_best_max", c.name, ratio, true)
+			if s := rep.Ratio(c.name, name, rival, f.get); s != nil {
+				worst(f.name+"_vs_lowest_e2e_max", c.name, s.Median, true)
+			}
 			if ratio > tied {
 				above[f.name] = append(above[f.name], c.name)
 			}

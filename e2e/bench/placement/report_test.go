@@ -64,6 +64,7 @@ func TestShort(t *testing.T) {
 // reportOf returns a report of one cell with the mean latencies, by round, of some contenders.
 func reportOf(of map[string][]float64) *report {
 	rep := &report{cells: []cell{{name: "c"}}, adapts: map[string]float64{}}
+	rep.settings.Own = ownName
 	for name, latencies := range of {
 		c := contender{Contender: simulate.Contender{Name: name}}
 		if name == ownName {
@@ -93,7 +94,7 @@ func TestVersus(t *testing.T) {
 		t.Errorf("%s, %g in time", best, ratio)
 	}
 	l := rep.lineOf(ownName)
-	if l["e2e_vs_best_max"] != 1.1 || l["lmetric_wins"] != 1.0 ||
+	if l["e2e_vs_best_max"] != 1.1 || l["tpot_vs_lowest_e2e_max"] != 1.1 || l["lmetric_wins"] != 1.0 ||
 		!slices.Equal(l["lmetric_wins_cells"].([]string), []string{"c"}) || l["adapt_s"] != nil {
 		t.Errorf("%+v", l)
 	}
