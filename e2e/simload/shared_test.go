@@ -16,7 +16,8 @@ func TestSharedEngines(t *testing.T) {
 		mean, most float64
 	}{{ttft, 0.07, 0.2}, {token, 0.07, 0.14}, {single, 0.12, 0.15}} {
 		if o.of.Mean > o.mean || o.of.Most > o.most {
-			t.Errorf("off by %.3f on average and %.3f at most, want %.2f and %.2f", o.of.Mean, o.of.Most, o.mean, o.most)
+			t.Errorf("off by %.3f on average and %.3f at most, want %.2f and %.2f", o.of.Mean, o.of.Most, o.mean,
+				o.most)
 		}
 	}
 }

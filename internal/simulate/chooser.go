@@ -22,11 +22,11 @@ type NewChooser func(fleet []*engine.Engine, seed uint64) Chooser
 // chosen is a router that asks a Chooser.
 type chosen struct {
 	gateway
-	Chooser
+	by Chooser
 }
 
-func (c *chosen) route(now time.Duration, r *Request) { c.place(r, c.Choose(now, r)) }
+func (c *chosen) route(now time.Duration, r *Request) { c.place(r, c.by.Choose(now, r)) }
 
-func (c *chosen) first(now time.Duration, r *Request) { c.First(now, r) }
+func (c *chosen) first(now time.Duration, r *Request) { c.by.First(now, r) }
 
-func (c *chosen) last(now time.Duration, r *Request, _ lb.Verdict) { c.Last(now, r) }
+func (c *chosen) last(now time.Duration, r *Request, _ lb.Verdict) { c.by.Last(now, r) }

@@ -52,8 +52,10 @@ func ofChat(name string, fleet []simulate.Engine, c chat) cell {
 // about a large model on eight.
 func small(slots, blocks int) simulate.Engine {
 	return simulate.Engine{
-		Config: enginesim.Config{MaxNumSeqs: slots, MaxQueued: -1, NumBlocks: blocks, MaxModelLen: 1 << 17}.WithDefaults(),
-		Times:  enginesim.DefaultTimes(),
+		Config: enginesim.Config{
+			MaxNumSeqs: slots, MaxQueued: -1, NumBlocks: blocks, MaxModelLen: 1 << 17,
+		}.WithDefaults(),
+		Times: enginesim.DefaultTimes(),
 	}
 }
 

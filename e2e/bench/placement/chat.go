@@ -48,7 +48,7 @@ type chat struct {
 	think    time.Duration // between an answer and the next turn, on average (exponential)
 	users    int           // conversations at once, a closed loop: a user goes on with the next one; 0 = an open loop
 	rate     float64       // of the open loop: conversations that begin in a second
-	timed    bool          // turns of the open loop come at times of their own, whether the turn before is answered or not
+	timed    bool          // turns of the open loop come at times of their own, whatever is answered by then
 }
 
 // longestChat is the most turns of a conversation.

@@ -57,8 +57,8 @@ func obedient(name, about string) compare.Policy {
 const (
 	affinityAbout = "affinity by XOR-combined SHA-1 blocks, cut after each user message, " +
 		"without regard to load when a beginning is known (else the fewest in flight)"
-	lmetricAbout = "the lowest product of the tokens that a server has not cached, by an exact index, and its requests " +
-		"with this one"
+	lmetricAbout = "the lowest product of the tokens that a server has not cached, by an exact index, and its " +
+		"requests with this one"
 	exactAbout = "prefix_cache with what the servers' KV caches hold at this moment or are about to, " +
 		"exact tokens of prompts and answers, by the credit that has the lowest mean TTFT on the workload"
 )

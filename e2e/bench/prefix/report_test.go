@@ -24,10 +24,11 @@ type figures struct {
 
 func (f figures) result() result {
 	d := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
-	return result{uneven: f.uneven, token: f.ttft / 10, Figures: scripted.Figures{Cached: f.cached, Summary: loadgen.Summary{
+	sum := loadgen.Summary{
 		Requests: 10, OK: 10, Tokens: 100, Elapsed: time.Second,
 		TTFT: loadgen.Quantiles{Mean: d(f.ttft), P99: d(f.p99)}, Latency: loadgen.Quantiles{Mean: d(3 * f.ttft)},
-	}}}
+	}
+	return result{uneven: f.uneven, token: f.ttft / 10, Figures: scripted.Figures{Cached: f.cached, Summary: sum}}
 }
 
 // madeUp is a report in which every contender did the same with every workload, in two rounds of which the second is

@@ -70,8 +70,8 @@ func TestProcessor(t *testing.T) {
 		first, last := alone(t, tc.engines, prompt, answer)
 		decode := (last - first).Seconds() * 1e3 / (answer - 1)
 		if first.Seconds()*1e3 != tc.prefill || math.Abs(decode-tc.decode) > 0.3 {
-			t.Errorf("%s: first token after %v, want %g ms; %.2f ms a token, want %g", tc.name, first, tc.prefill, decode,
-				tc.decode)
+			t.Errorf("%s: first token after %v, want %g ms; %.2f ms a token, want %g", tc.name, first, tc.prefill,
+				decode, tc.decode)
 		}
 	}
 	last := engines(2, 2)
