@@ -168,7 +168,9 @@ func agentic() []cell {
 		question: lognormal(900, 1.1, 30, 20000), answer: lognormal(80, 1.85, 8, 8192), think: 2300 * time.Millisecond,
 		users: 29,
 	}
-	fleet := simulate.Alike(6, node())
+	e := node()
+	e.Config.NumBlocks = 20011
+	fleet := simulate.Alike(6, e)
 	think := ofChat("agents-29", fleet, c)
 	half := ofChat("agents-29-half", halfAsLarge(fleet), c)
 	c.users, c.rate, c.timed = 0, 0.31, true
@@ -246,7 +248,7 @@ func fewSlots(trace []mooncake.Request) (all []cell) {
 			loads: func(seed uint64) func() simulate.Load { return func() simulate.Load { return r.New(seed) } },
 		}
 	}
-	for _, speed := range []float64{1.1, 1.7, 2.3} {
+	for _, speed := range []float64{1.1, 1.6, 2.0} {
 		all = append(all, of(fmt.Sprintf("mooncake-%g", speed), e, speed))
 	}
 	for _, speed := range []float64{2.1, 3.3, 4.3} {

@@ -204,6 +204,9 @@ func (c *clairvoyant) Choose(_ time.Duration, r *simulate.Request) int {
 // causes returns the latency, in ms, that a request of so many uncached tokens and tokens of its answer causes at an
 // engine.
 func causes(e *engine.Engine, uncached, answer float64) float64 {
+	if e.IsApart() {
+		return causesApart(e, uncached, answer)
+	}
 	t, cfg, w := e.Times(), e.Config(), e.Work()
 	n, slots := float64(e.Load()), float64(cfg.MaxNumSeqs)
 	running, decodes := min(n, slots), float64(w.Decodes)
@@ -219,4 +222,17 @@ func causes(e *engine.Engine, uncached, answer float64) float64 {
 	own := answer * (t.DecodeStepMS + t.DecodeSeqMS*(running+1))
 	others := stallWeight*running*uncached*t.PrefillTokenMS + answerWeight*running*answer*t.DecodeSeqMS
 	return (first + answerWeight*own + others) / t.Speed
+}
+
+// causesApart is causes for engines whose requests do not slow each other down.
+func causesApart(e *engine.Engine, uncached, answer float64) float64 {
+	t, w := e.Times(), e.Work()
+	n, slots := float64(e.Load()), float64(e.Config().MaxNumSeqs)
+	step := t.DecodeStepMS + t.DecodeSeqMS
+	prefill := func(tokens float64) float64 { return tokens / float64(e.Config().MaxBatchedTokens) * step }
+	first := prefill(uncached)
+	if n >= slots {
+		first += (n - slots + 1) / slots * (float64(w.Left)*step + prefill(float64(w.Prefill))) / n
+	}
+	return (first + answerWeight*answer*step) / t.Speed
 }

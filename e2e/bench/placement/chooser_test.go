@@ -172,3 +172,25 @@ func TestClairvoyant(t *testing.T) {
 		t.Errorf("without a slot %g, idle %g", full, one)
 	}
 }
+
+// TestClairvoyantApart holds that requests which do not slow each other down cost nothing to each other, until no slot
+// is free.
+func TestClairvoyantApart(t *testing.T) {
+	e := engine.New(enginesim.Config{MaxQueued: -1, MaxNumSeqs: 2, MaxBatchedTokens: 100}, enginesim.Times{})
+	e.Apart()
+	idle := causes(e, 500, 50)
+	if longer := causes(e, 600, 50); longer <= idle {
+		t.Errorf("a longer prompt: %g, not above %g", longer, idle)
+	}
+	for i := range uint64(2) {
+		if got := causes(e, 500, 50); got != idle {
+			t.Errorf("with %d others %g, idle %g", i, got, idle)
+		}
+		if err := e.Add(&engine.Request{Prompt: prompt(i+1, 500), Answer: 50}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if full := causes(e, 500, 50); full < idle+250 {
+		t.Errorf("without a slot %g, idle %g", full, idle)
+	}
+}

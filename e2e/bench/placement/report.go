@@ -96,6 +96,11 @@ func (rep *report) rival(cell string) string {
 	return best
 }
 
+// room returns the mean latency over that of the one that knows everything.
+func (rep *report) room(cell, name string) float64 {
+	return rep.Ratio(cell, name, clairvoyantName, figures[0].get).Median
+}
+
 // lmetricWins reports whether LMetric has a lower figure than a contender by more than noise: with every seed, and by
 // more than a hundredth.
 func (rep *report) lmetricWins(cell, name string, get func(*result) float64) bool {
@@ -128,7 +133,7 @@ func (rep *report) summary() *bench.Table {
 	for _, f := range figures {
 		t.Head = append(t.Head, f.name+", of the best")
 	}
-	t.Head = append(t.Head, "in time, of the best", "LMetric wins")
+	t.Head = append(t.Head, "in time, of the best", "e2e, of "+clairvoyantName, "LMetric wins")
 	for _, cell := range rep.cells {
 		for i := range rep.contenders {
 			c := &rep.contenders[i]
@@ -144,7 +149,8 @@ func (rep *report) summary() *bench.Table {
 				}
 			}
 			best, ratio := rep.versus(cell.name, c.Name, goodput, true)
-			t.Add(append(row, fmt.Sprintf("%.3f %s", ratio, best), wins)...)
+			t.Add(append(row, fmt.Sprintf("%.3f %s", ratio, best), fmt.Sprintf("%.3f", rep.room(cell.name, c.Name)),
+				wins)...)
 		}
 	}
 	return t
@@ -203,6 +209,7 @@ func (rep *report) lineOf(name string) bench.Line {
 		}
 		_, ratio := rep.versus(c.name, name, goodput, true)
 		worst("slo_goodput_vs_best", c.name, ratio, false)
+		worst("e2e_vs_clairvoyant_max", c.name, rep.room(c.name, name), true)
 	}
 	l["worst_cells"], l["cells_above"] = at, above
 	l["lmetric_wins"], l["lmetric_wins_by"], l["lmetric_wins_cells"] = float64(len(anyWins)), wins, anyWins

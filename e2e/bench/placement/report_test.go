@@ -5,12 +5,14 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/internal/mooncake"
 	"github.com/warmgate/warmgate/internal/simulate"
 )
 
@@ -94,7 +96,8 @@ func TestVersus(t *testing.T) {
 		t.Errorf("%s, %g in time", best, ratio)
 	}
 	l := rep.lineOf(ownName)
-	if l["e2e_vs_best_max"] != 1.1 || l["tpot_vs_lowest_e2e_max"] != 1.1 || l["lmetric_wins"] != 1.0 ||
+	if l["e2e_vs_best_max"] != 1.1 || l["e2e_vs_clairvoyant_max"] != 22.0 || l["tpot_vs_lowest_e2e_max"] != 1.1 ||
+		l["lmetric_wins"] != 1.0 ||
 		!slices.Equal(l["lmetric_wins_cells"].([]string), []string{"c"}) || l["adapt_s"] != nil {
 		t.Errorf("%+v", l)
 	}
@@ -182,5 +185,35 @@ func TestTarget(t *testing.T) {
 	}
 	if (target{}).met(nil) != 0 || targetOf(nil) != (target{}) {
 		t.Error("nothing is in time")
+	}
+}
+
+// TestCells holds that cells have names of their own, and that those of a trace are played if it is there.
+func TestCells(t *testing.T) {
+	var trace []mooncake.Request
+	for i := range 30 {
+		trace = append(trace, mooncake.Request{Timestamp: 100 * i, Input: 900, Output: 20, HashIDs: []int{0, i % 7}})
+	}
+	without, all := cells(nil), cells(trace)
+	seen := map[string]bool{}
+	for _, c := range all {
+		if seen[c.name] || c.about == "" || len(c.fleet) < 2 {
+			t.Errorf("%+v", c)
+		}
+		seen[c.name] = true
+		if !strings.HasPrefix(c.name, "mooncake") && c.name != "prefix-forty" {
+			continue
+		}
+		policy, err := simulate.OfPolicy("random")
+		if err != nil {
+			t.Fatal(err)
+		}
+		load := &recorder{Load: c.loads(1)()}
+		if r, err := simulate.Run(load, c.fleet, policy, 1, nil); err != nil || r.Served < 30 || load.refused > 0 {
+			t.Errorf("%s: %+v, %v", c.name, r, err)
+		}
+	}
+	if n := len(all) - len(without); n != 9 || !seen["prefix-trace"] || !seen["mooncake-apart-3.3"] {
+		t.Errorf("%d cells of the trace, of %d", n, len(all))
 	}
 }

@@ -48,6 +48,9 @@ func (e *Engine) Times() enginesim.Times { return e.times }
 // that decodes for one request, and computes up to MaxBatchedTokens for each prompt.
 func (e *Engine) Apart() { e.apart = true }
 
+// IsApart reports whether it does.
+func (e *Engine) IsApart() bool { return e.apart }
+
 // SetSpeed changes the speed, see [enginesim.Times]. A step under way takes as long as it would have.
 func (e *Engine) SetSpeed(now time.Duration, speed float64) {
 	e.times.Speed = speed
