@@ -173,7 +173,7 @@ func agentic() []cell {
 	fleet := simulate.Alike(6, e)
 	think := ofChat("agents-29", fleet, c)
 	half := ofChat("agents-29-half", halfAsLarge(fleet), c)
-	c.users, c.rate, c.timed = 0, 0.31, true
+	c.users, c.rate, c.timed = 0, 0.26, true
 	think.short = true
 	return []cell{think, half, ofChat("agents-timed", fleet, c)}
 }
