@@ -22,15 +22,6 @@ import (
 	"github.com/warmgate/warmgate/internal/simulate/calibrate"
 )
 
-// What every engine is started with.
-const (
-	modelName    = "sim" // as the players of scripts call it
-	sequences    = 64    // at once
-	modelLength  = 24576 // tokens: no conversation becomes longer
-	batchTokens  = 2048
-	startTimeout = 15 * time.Minute // vLLM compiles what it runs for the first time
-)
-
 // fleet are the engines.
 type fleet struct {
 	addrs       []string

@@ -11,34 +11,12 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
-	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/bench/scripted"
 )
-
-// vllmVersion is the one that was measured.
-const vllmVersion = "0.26.0"
-
-type settings struct {
-	bench.Settings
-	python   string // with vLLM
-	version  string // of vLLM
-	shape    string // of the model
-	folder   string // of what is kept of runs
-	engines  int
-	cards    int     // at most, 0: as many as there are
-	cacheGB  float64 // of the KV cache of each engine
-	eager    bool
-	load     float64 // of the capacity, for an open loop
-	sessions int     // in place of those of the works, 0: as they have it
-	works    string
-	policies string
-}
 
 func parse() (settings, error) {
 	var s settings
@@ -58,38 +36,8 @@ func parse() (settings, error) {
 	bench.OnlyFlag(&s.works, "loads", bench.Names(works(), workName))
 	bench.OnlyFlag(&s.policies, "policies", bench.Names(policies(), policyName))
 	flag.Parse()
-	return s, s.valid()
+	return s, s.check()
 }
-
-// valid refuses what cannot be played.
-func (s *settings) valid() error {
-	switch {
-	case s.Rounds < 1 || s.engines < 2:
-		return errors.New("want -rounds of 1 at least, and 2 -engines")
-	case s.cards < 0 || s.sessions < 0:
-		return errors.New("-gpus and -sessions must not be negative")
-	case !(s.load > 0):
-		return errors.New("-load must be above 0")
-	case shapes[s.shape] == shape{}:
-		return fmt.Errorf("-model %q: want llama-3b or tiny", s.shape)
-	case !(s.cacheGB >= s.leastGB()):
-		return fmt.Errorf("-kv %v: want %.2f GB at least, for a prompt of %d tokens", s.cacheGB, s.leastGB(),
-			modelLength)
-	}
-	return nil
-}
-
-// policies returns all, in the order of the table.
-func policies() []compare.Policy {
-	counts := compare.Warmgate
-	counts.Name = "global_least_request"
-	return []compare.Policy{
-		compare.RoundRobin, compare.LeastRequest, compare.RingHash(scripted.SessionHeader), counts,
-		compare.PrefixCache,
-	}
-}
-
-func policyName(p compare.Policy) string { return p.Name }
 
 // Benchmark is to be played.
 var Benchmark = bench.New("gpu", parse, run)

@@ -127,7 +127,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	traces, _ := filepath.Glob(filepath.Join(s.folder, "*", "*-prefix_cache-*.log"))
-	requests, _ := filepath.Glob(filepath.Join(s.folder, "*", "*.json"))
+	requests, _ := filepath.Glob(filepath.Join(s.folder, "*", "*-*.json"))
 	if len(traces) != 2 || len(requests) != 5 { // the capacity is one more
 		t.Errorf("%d traces and requests of %d runs in %v", len(traces), len(requests), names)
 	}
@@ -135,7 +135,11 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := gjson.ParseBytes(report[strings.LastIndexByte(strings.TrimSpace(string(report)), '\n')+1:])
+	written, err := os.ReadFile(filepath.Join(filepath.Dir(kept[0]), "result.json"))
+	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(report)), string(written)) {
+		t.Errorf("result.json is not the last line: %s, %v", written, err)
+	}
+	line := gjson.ParseBytes(written)
 	for _, path := range []string{
 		"loads.open.prefix_cache.ttft_ms", "loads.closed.ring_hash.cached", "loads.open.ring_hash.per_token_ms",
 		"loads.open.ring_hash.ttft_of_prefix_cache_over.median", "simulated_off_max.ttft_ms",

@@ -52,21 +52,6 @@ type card struct {
 	freeMiB      int
 }
 
-// shape is what a model takes of a GPU.
-type shape struct {
-	beside     int // MiB beside the KV cache: weights, CUDA and its graphs
-	tokenBytes int // of the KV cache
-}
-
-// shapes are the models that cuda_model.py makes.
-var shapes = map[string]shape{"llama-3b": {9 << 10, 2 * 2 * 28 * 8 * 128}, "tiny": {2 << 10, 2 * 2 * 2 * 128}}
-
-// needMiB is how much of a GPU an engine takes.
-func (s *settings) needMiB() int { return int(s.cacheGB*1e9/(1<<20)) + shapes[s.shape].beside }
-
-// leastGB is the smallest KV cache, GB: vLLM wants room for the longest prompt.
-func (s *settings) leastGB() float64 { return float64(modelLength*shapes[s.shape].tokenBytes) / 1e9 }
-
 // cardsFor returns the GPUs that are used, or an error that says all that is missing.
 func (m *machine) cardsFor(ctx context.Context, s *settings) ([]card, error) {
 	cards, err := m.cards(ctx)

@@ -38,57 +38,62 @@ const (
 	two  = "0, 570.86.15, 30000, NVIDIA A\n1, 570.86.15, 80000, NVIDIA B, large"
 )
 
+// lack is what a machine may lack.
+type lack struct {
+	smi, vllm string // what they print; "-": there is no such program
+	noMPS     bool
+	change    func(s *settings)
+	want      string // texts that are said, in their order; "": nothing is missing
+	cards     []int  // that are used
+}
+
+var lacks = map[string]lack{
+	"four share one": {smi: h200, vllm: "0.26.0", cards: []int{0}},
+	"nothing is there": {
+		smi: "-", vllm: "-", want: "no nvidia-smi in PATH|no python3 in PATH: want a Python with vllm==0.26.0",
+	},
+	"a broken driver": {
+		smi: "!exit status 18 version mismatch", vllm: "0.26.0", want: "version mismatch: want an NVIDIA GPU",
+	},
+	"no GPU":        {smi: "", vllm: "0.26.0", want: "nvidia-smi lists no GPU"},
+	"not a list":    {smi: "No devices were found", vllm: "0.26.0", want: `printed "No devices were found"`},
+	"a divided GPU": {smi: "0, 570, [N/A], NVIDIA H200", vllm: "0.26.0", want: `"[N/A]"`},
+	"no vLLM": {
+		smi: h200, vllm: "!exit status 1 PackageNotFoundError",
+		want: "python3 has no vLLM (exit status 1 PackageNotFoundError): pip install vllm==0.26.0",
+	},
+	"another vLLM": {
+		smi: h200, vllm: "0.32.0", want: "has vLLM 0.32.0: pip install vllm==0.26.0, or say -vllm 0.32.0",
+	},
+	"another that is wanted": {
+		smi: h200, vllm: "0.32.0", change: func(s *settings) { s.version = "0.32.0" }, cards: []int{0},
+	},
+	"another Python": {
+		smi: h200, vllm: "0.26.0", change: func(s *settings) { s.python = "/x/python" },
+		want: "no /x/python in PATH",
+	},
+	"no MPS": {
+		smi: h200, vllm: "0.26.0", noMPS: true,
+		want: "no nvidia-cuda-mps-control, by which 4 servers share a GPU: want CUDA's |, or 4 GPUs",
+	},
+	"no MPS is needed": {
+		smi: two, vllm: "0.26.0", noMPS: true, change: func(s *settings) { s.engines = 2 }, cards: []int{1, 0},
+	},
+	"two share each": {
+		smi: two, vllm: "0.26.0", want: "GPU 0, NVIDIA A, has 30000 MiB free, and 2 servers take about 37504",
+	},
+	"the larger one": {smi: two, vllm: "0.26.0", change: func(s *settings) { s.cards = 1 }, cards: []int{1}},
+	"too small":      {smi: l4, vllm: "0.26.0", want: "NVIDIA L4, has 22500 MiB free, and 4 servers take"},
+	"all at once": {
+		smi: l4, vllm: "0.25.1", noMPS: true, want: "vLLM 0.25.1|no nvidia-cuda-mps-control|NVIDIA L4",
+	},
+	"a small model": {
+		smi: l4, vllm: "0.26.0", change: func(s *settings) { s.shape, s.cacheGB = "tiny", 1 }, cards: []int{0},
+	},
+}
+
 func TestWhatIsMissing(t *testing.T) {
-	for name, c := range map[string]struct {
-		smi, vllm string // what they print; "-": there is no such program
-		noMPS     bool
-		change    func(s *settings)
-		want      string // lines that are said, in their order; "": nothing is missing
-		cards     []int  // that are used
-	}{
-		"four share one": {smi: h200, vllm: "0.26.0", cards: []int{0}},
-		"nothing is there": {
-			smi: "-", vllm: "-", want: "no nvidia-smi in PATH|no python3 in PATH: want a Python with vllm==0.26.0",
-		},
-		"a broken driver": {
-			smi: "!exit status 18 version mismatch", vllm: "0.26.0", want: "version mismatch: want an NVIDIA GPU",
-		},
-		"no GPU":        {smi: "", vllm: "0.26.0", want: "nvidia-smi lists no GPU"},
-		"not a list":    {smi: "No devices were found", vllm: "0.26.0", want: `printed "No devices were found"`},
-		"a divided GPU": {smi: "0, 570, [N/A], NVIDIA H200", vllm: "0.26.0", want: `"[N/A]"`},
-		"no vLLM": {
-			smi: h200, vllm: "!exit status 1 PackageNotFoundError",
-			want: "python3 has no vLLM (exit status 1 PackageNotFoundError): pip install vllm==0.26.0",
-		},
-		"another vLLM": {
-			smi: h200, vllm: "0.32.0", want: "has vLLM 0.32.0: pip install vllm==0.26.0, or say -vllm 0.32.0",
-		},
-		"another that is wanted": {
-			smi: h200, vllm: "0.32.0", change: func(s *settings) { s.version = "0.32.0" }, cards: []int{0},
-		},
-		"another Python": {
-			smi: h200, vllm: "0.26.0", change: func(s *settings) { s.python = "/x/python" },
-			want: "no /x/python in PATH",
-		},
-		"no MPS": {
-			smi: h200, vllm: "0.26.0", noMPS: true,
-			want: "no nvidia-cuda-mps-control, by which 4 servers share a GPU: want CUDA's |, or 4 GPUs",
-		},
-		"no MPS is needed": {
-			smi: two, vllm: "0.26.0", noMPS: true, change: func(s *settings) { s.engines = 2 }, cards: []int{1, 0},
-		},
-		"two share each": {
-			smi: two, vllm: "0.26.0", want: "GPU 0, NVIDIA A, has 30000 MiB free, and 2 servers take about 37504",
-		},
-		"the larger one": {smi: two, vllm: "0.26.0", change: func(s *settings) { s.cards = 1 }, cards: []int{1}},
-		"too small":      {smi: l4, vllm: "0.26.0", want: "NVIDIA L4, has 22500 MiB free, and 4 servers take"},
-		"all at once": {
-			smi: l4, vllm: "0.25.1", noMPS: true, want: "vLLM 0.25.1|no nvidia-cuda-mps-control|NVIDIA L4",
-		},
-		"a small model": {
-			smi: l4, vllm: "0.26.0", change: func(s *settings) { s.shape, s.cacheGB = "tiny", 1 }, cards: []int{0},
-		},
-	} {
+	for name, c := range lacks {
 		programs := map[string]string{smi: c.smi, "python3": c.vllm, mpsControl: ""}
 		maps.DeleteFunc(programs, func(name, text string) bool { return text == "-" || c.noMPS && name == mpsControl })
 		s := usual()
@@ -128,7 +133,7 @@ func inOrder(t *testing.T, text string, wanted []string) {
 func TestRefusedSettings(t *testing.T) {
 	good := usual()
 	good.Rounds, good.load = 1, 0.7
-	if err := good.valid(); err != nil {
+	if err := good.check(); err != nil {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(s *settings){
@@ -142,7 +147,7 @@ func TestRefusedSettings(t *testing.T) {
 	} {
 		s := good
 		change(&s)
-		if err := s.valid(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

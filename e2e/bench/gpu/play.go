@@ -52,6 +52,18 @@ var columns = bench.Columns[result]{
 	bench.Col("cached share", "%.3f", cached),
 }
 
+// policies returns all, in the order of the table.
+func policies() []compare.Policy {
+	counts := compare.Warmgate
+	counts.Name = "global_least_request"
+	return []compare.Policy{
+		compare.RoundRobin, compare.LeastRequest, compare.RingHash(scripted.SessionHeader), counts,
+		compare.PrefixCache,
+	}
+}
+
+func policyName(p compare.Policy) string { return p.Name }
+
 // report is what is played, and its output.
 type report struct {
 	bench.Notes

@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -90,10 +92,14 @@ func (rep *report) publish(w io.Writer) error {
 	if len(rep.compared) > 0 {
 		further = append(further, rep.replayed())
 	}
-	table, both := rep.Tabulate(columns, "median (min..max)"), io.MultiWriter(w, kept)
-	err = bench.Publish(both, rep.settings.Markdown, rep.configuration(), table, rep.line(), further...)
-	if closed := kept.Close(); err == nil {
-		err = closed
+	table, both, line := rep.Tabulate(columns, "median (min..max)"), io.MultiWriter(w, kept), rep.line()
+	err = bench.Publish(both, rep.settings.Markdown, rep.configuration(), table, line, further...)
+	if err = errors.Join(err, kept.Close()); err != nil {
+		return err
 	}
-	return err
+	text, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(rep.folder, "result.json"), text, 0o644)
 }
