@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/warmgate/warmgate/e2e/traffic"
+	"github.com/warmgate/warmgate/internal/accesslog"
 	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
@@ -131,6 +132,9 @@ func TestRun(t *testing.T) {
 	if len(traces) != 2 || len(requests) != 5 { // the capacity is one more
 		t.Errorf("%d traces and requests of %d runs in %v", len(traces), len(requests), names)
 	}
+	for _, name := range traces {
+		isTrace(t, name, 4*s.sessions)
+	}
 	report, err := os.ReadFile(filepath.Join(filepath.Dir(kept[0]), "report.txt"))
 	if err != nil {
 		t.Fatal(err)
@@ -159,6 +163,19 @@ func TestRun(t *testing.T) {
 		}
 	}
 	t.Logf("%s", report)
+}
+
+// isTrace requires that a file is an access log with so many requests.
+func isTrace(t *testing.T, name string, requests int) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := accesslog.Parse(strings.NewReader(string(text)))
+	if err != nil || log.Bad > 0 || len(log.Requests) != requests {
+		t.Errorf("%s: %+v, %v", name, log, err)
+	}
 }
 
 // TestFailedStart has something fail at the start, and says what was printed last.
