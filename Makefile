@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm envoy test test-packages test-modules check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-metrics-truth bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-packages e2e-modules e2e-dashboards e2e-alerts e2e-helm e2e-mesh e2e-otel e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm envoy test test-packages test-modules check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-placement bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-metrics-truth bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-packages e2e-modules e2e-dashboards e2e-alerts e2e-helm e2e-mesh e2e-otel e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -103,6 +103,9 @@ bench-gateways: wasm ## The same with four gateways before the same servers: eac
 
 bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against Envoy's policies, affinity, two cache-aware routers and a perfect index; TRACE=file adds a replay, ARGS=-all plays everything
 	$(GO) run ./e2e/bench/cmd prefix $(ARGS)
+
+bench-placement: ## Latencies of prefix_cache on some fifty loads in simulated time, against Envoy's policies, bounded hashing, the rule of the cache-aware routers, LMetric and one that knows everything; TRACE=file adds a replay
+	$(GO) run ./e2e/bench/cmd placement $(ARGS)
 
 bench-agents: wasm ## What coding agents send: values that change in each request, long bodies, pictures, kept answers, an adapter on three of four servers; match error, turns that stay, TTFT, 404, against ring_hash and two cache-aware routers
 	$(GO) run ./e2e/bench/cmd agents $(ARGS)
