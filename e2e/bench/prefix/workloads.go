@@ -134,6 +134,7 @@ func workloads() []workload {
 		sessions(), shared(), trees("trees2", 36, 6, 2), trees("trees24", 12, 3, 2, 4), forty(),
 		agents("agents16", 16, 1), agents("agents64", 64, 1), agents("agents16x4", 16, 4), agents("agents64x4", 64, 4),
 		completions(), slots(),
+		behindPrompts("odd7", 67, oddLengths...), behindPrompts("one11k", 67, 2839), behindPrompts("one30k", 67, 7717),
 	}
 	for i := range list {
 		list[i].kind = list[i].name
