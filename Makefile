@@ -174,8 +174,9 @@ e2e-reload: wasm ## 100 configuration pushes under traffic: no request lost, no 
 e2e-real-engine: wasm ## The simulator and the policies compared with two real llama.cpp servers behind Envoy
 	$(GO) run ./e2e/realengine $(ARGS)
 
-e2e-real-vllm: wasm ## The same against two real vLLM servers on CPU; needs Python 3.11, 8 GB of memory and of disk
-	$(GO) run ./e2e/realengine -engine vllm $(ARGS)
+e2e-real-vllm: wasm ## The same against two real vLLM servers on CPU; needs Python 3.11, 8 GB of memory and of disk. DEVICE=cuda: the policies before four on NVIDIA GPUs
+	$(if $(filter-out cuda cpu,$(DEVICE)),$(error DEVICE is $(DEVICE): want cuda or cpu))
+	$(GO) run $(if $(filter cuda,$(DEVICE)),./e2e/bench/cmd gpu,./e2e/realengine -engine vllm) $(ARGS)
 
 chaos: wasm ## Clients, endpoints, VMs, clusters and regions that fail, with an audit of every count; SEED=n repeats a run, ARGS="-only region" plays some scenes
 	$(GO) run ./e2e/chaos $(ARGS)

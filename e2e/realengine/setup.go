@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -12,12 +11,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/lab"
+	scripts "github.com/warmgate/warmgate/e2e/realengine/engine"
 )
-
-// scripts are the Python side: for each engine the pinned packages, the model's maker and the server.
-//
-//go:embed engine/*.py engine/*.txt
-var scripts embed.FS
 
 // uvVersion is the installer of the larger engines. It fetches in parallel and keeps what it has fetched.
 const uvVersion = "uv==0.13.9"
@@ -51,7 +46,7 @@ func prepare(ctx context.Context, e engine, cache string) environment {
 func (env environment) layOut(ctx context.Context, e engine, root string) {
 	// What an interrupted run has left is not worth trusting.
 	lab.Check(os.RemoveAll(root))
-	lab.Check(os.CopyFS(root, scripts))
+	lab.Check(os.CopyFS(filepath.Join(root, "engine"), scripts.Scripts))
 	file := func(kind string) string { return filepath.Join(root, "engine", e.files+kind) }
 	steps := append([][]string{{"python3", "-m", "venv", filepath.Join(root, "venv")}},
 		install(env.python, file("_requirements.txt"), e.uv)...)
@@ -84,7 +79,7 @@ func scriptsVersion(e engine) (string, error) {
 		"vocabulary.py", e.files + "_model.py", e.files + "_server.py",
 		e.files + "_requirements.txt",
 	} {
-		text, err := scripts.ReadFile("engine/" + file)
+		text, err := scripts.Scripts.ReadFile(file)
 		if err != nil {
 			return "", err
 		}

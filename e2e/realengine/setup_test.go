@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/lab"
+	scripts "github.com/warmgate/warmgate/e2e/realengine/engine"
 )
 
 // TestServersDieTogether checks that what a vLLM server has started is gone soon after the server was killed.
@@ -63,7 +64,7 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	for _, e := range engines {
-		text, err := scripts.ReadFile("engine/" + e.files + "_requirements.txt")
+		text, err := scripts.Scripts.ReadFile(e.files + "_requirements.txt")
 		if err != nil {
 			t.Fatal(err)
 		}

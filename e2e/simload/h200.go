@@ -3,11 +3,8 @@ package simload
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"strconv"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/internal/enginesim"
 	"github.com/warmgate/warmgate/internal/simulate"
@@ -63,30 +60,12 @@ var phases = []phase{
 // scripts returns the sessions of a phase, with the lengths, pauses and beginnings that the real engines had. Their
 // words were of one token each.
 func (p *phase) scripts() []traffic.Script {
-	shape, content := rand.New(rand.NewPCG(p.seed, 7)), rand.New(rand.NewPCG(p.seed, 8))
-	length := func(median, sigma, least, most float64) int {
-		return int(min(most, max(least, median*math.Exp(sigma*shape.NormFloat64()))))
+	chats := traffic.Chats{
+		Seed: p.seed, Words: 8, Sessions: p.sessions, Turns: 4, Systems: []int{2903, 3517, 4211, 4979},
+		Question: traffic.Spread{Median: 900, Sigma: 0.6, Least: 60, Most: 4000},
+		Answer:   traffic.Spread{Median: 70, Sigma: 0.5, Least: 8, Most: 400}, Rate: 2.43, Pause: p.pause,
 	}
-	var systems []string
-	for _, n := range []int{2903, 3517, 4211, 4979} {
-		systems = append(systems, loadgen.Text(content, n))
-	}
-	at, out := 0.0, make([]traffic.Script, p.sessions)
-	for i := range out {
-		at += shape.ExpFloat64() / 2.43
-		s := &out[i]
-		s.Session, s.Due = strconv.Itoa(int(p.seed))+"-"+strconv.Itoa(i), time.Duration(at*float64(time.Second))
-		add := []loadgen.Message{traffic.System(systems[shape.IntN(len(systems))])}
-		pause := time.Duration(0)
-		for k := range 4 {
-			question := loadgen.Text(content, length(900, 0.6, 60, 4000))
-			s.Turns = append(s.Turns, traffic.Turn{
-				Parent: k - 1, Add: append(add, traffic.User(question)), Answer: length(70, 0.5, 8, 400), Think: pause,
-			})
-			add, pause = nil, time.Duration(shape.ExpFloat64()*float64(p.pause))
-		}
-	}
-	return out
+	return chats.Scripts()
 }
 
 // LikeRealEngines returns by which part the median TTFT of a policy differs from what it was on real engines, at most,

@@ -16,6 +16,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/attacks"
 	"github.com/warmgate/warmgate/e2e/bench/budget"
 	"github.com/warmgate/warmgate/e2e/bench/clusters"
+	"github.com/warmgate/warmgate/e2e/bench/gpu"
 	"github.com/warmgate/warmgate/e2e/bench/leastrequest"
 	"github.com/warmgate/warmgate/e2e/bench/metrics"
 	"github.com/warmgate/warmgate/e2e/bench/overhead"
@@ -38,6 +39,7 @@ func main() {
 		attacks.Benchmark,
 		budget.Benchmark,
 		clusters.Benchmark,
+		gpu.Benchmark,
 		leastrequest.Benchmark,
 		metrics.Benchmark,
 		overhead.Benchmark,
