@@ -115,6 +115,16 @@ var faults = []fault{
 		},
 	},
 	{
+		alert: "WarmgateServerSlowed", labels: `cluster="llm",endpoint="1"`, past: true,
+		wrong: series{ // two of three
+			ofServer("warmgate_endpoint_decode_ms_total", "1", ""):      "0+300000x19 6000000+900000x60 60900000+300000x40",
+			ofServer("warmgate_endpoint_decode_ms_total", "2", ""):      "0+300000x19 6000000+900000x60 60900000+300000x40",
+			ofServer("warmgate_endpoint_decode_ms_total", "3", ""):      "0+300000x120",
+			ofServer("warmgate_endpoint_decoded_tokens_total", "3", ""): "0+30000x120",
+		},
+		with: []string{`cluster="llm",endpoint="2"`},
+	},
+	{
 		alert: "WarmgateServerSlowToStart", labels: `cluster="llm",endpoint="1"`,
 		wrong: series{
 			ofServer("warmgate_endpoint_prefill_ms_total", "1", ""): "0+90000x19 1800000+360000x60 23760000+90000x40",
@@ -153,7 +163,8 @@ var faults = []fault{
 	{
 		alert: "WarmgateRefusals", labels: "",
 		wrong: series{
-			`warmgate_decisions_total{policy="prefix_cache",reason="queue_timeout",` + gateway + `}`: flow(60),
+			`warmgate_decisions_total{policy="prefix_cache",reason="queue_timeout",` + gateway + `}`:            flow(60),
+			`warmgate_queue_refusals_total{cluster="llm",class="batch",reason="queue_timeout",` + gateway + `}`: flow(60),
 		},
 	},
 	{
@@ -182,6 +193,7 @@ var faults = []fault{
 		alert: "WarmgateTenantFlood", labels: "",
 		wrong: series{
 			`warmgate_decisions_total{policy="token_budget",reason="tenant_over_budget",` + gateway + `}`: flow(200),
+			`warmgate_budget_refusals_total{cluster="llm",reason="tenant_over_budget",` + gateway + `}`:   flow(200),
 		},
 		also: []string{"WarmgateRefusals"},
 	},
