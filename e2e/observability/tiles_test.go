@@ -223,8 +223,8 @@ func TestGaps(t *testing.T) {
 	for name, gap := range gaps {
 		end := begin + gap.scrapes
 		s := maps.Clone(calm)
-		s[ofServer("warmgate_endpoint_requests_total", "2", `,outcome="ok"`)] =
-			fmt.Sprintf("0+300x%d %dx3 %d+300x60", end-1, end*300, (end+1)*300)
+		second := ofServer("warmgate_endpoint_requests_total", "2", `,outcome="ok"`)
+		s[second] = fmt.Sprintf("0+300x%d %dx3 %d+300x60", end-1, end*300, (end+1)*300)
 		feed(t, &b, name, "30s", s.missed(t, begin, end, gap.tried))
 		for _, p := range panels(t) {
 			if strings.HasPrefix(p.Expr, "0 * group(") && gap.scrapes == 1 { // all is well, throughout
