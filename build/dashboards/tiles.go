@@ -72,6 +72,10 @@ func wrong() row {
 var noRedis = "max_over_time(warmgate_redis_up[1m]) == 0 and on (instance) " +
 	rises("warmgate_redis_failures_total", "", "instance")
 
+// unknown is that no gateway has been scraped for two minutes in which Prometheus did scrape.
+const unknown = "absent_over_time(warmgate_config_valid[2m]) and on () group(last_over_time(up[2m]) and " +
+	"last_over_time(up[2m] offset 2m))"
+
 // notScraped are gateways that Prometheus should scrape, and could an hour ago.
 const notScraped = "max_over_time(up[2m]) == 0 and on (job, instance) max_over_time(warmgate_config_valid[1h])"
 
@@ -88,7 +92,7 @@ var wrongPlugin = []panel{
 		act:  "The gateway's log names each mistake, in lines with warmgate:.",
 		page: "docs/troubleshooting.md#the-plugin-is-not-loaded",
 		queries: []query{
-			{"absent_over_time(warmgate_config_valid[2m])", "not loaded, or not scraped"},
+			{unknown, "not loaded, or not scraped"},
 			{notScraped, "{{instance}}: not scraped"},
 			{latest("warmgate_config_valid", "") + " == 0", "{{instance}}: configuration refused"},
 			{

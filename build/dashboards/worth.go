@@ -2,14 +2,14 @@ package main
 
 var worthRow = row{"Is it worth it?", []panel{
 	{
-		title: "Prefill saved", unit: "ms",
+		title: "Prefill saved, in servers", unit: "short",
 		needs: "servers report cached tokens, and enough streams were seen to learn how fast they prefill",
-		ask: "How much computing of prompts do caches save, in milliseconds of prefill per second? Some of that " +
+		ask: "How much computing of prompts do caches save, in seconds of prefill per second? Some of that " +
 			"least_request would save by chance.",
-		normal:  "1000 ms is a whole server that need not be there.",
+		normal:  "1 is a whole server that need not be there.",
 		act:     "Near 0 with conversations: look at the dashboard of prefix_cache.",
 		page:    "docs/gains.md#saved-prefill",
-		queries: []query{{perSecond("warmgate_saved_prefill_ms_total", ofModel, "model"), "{{model}}"}},
+		queries: []query{{savedPrefill, "{{model}}"}},
 	},
 	{
 		title: "Prefill saved per request", unit: "ms", needs: "prefill speed is known",
@@ -51,6 +51,9 @@ var worthRow = row{"Is it worth it?", []panel{
 	},
 }}
 
+// savedPrefill is how many seconds of prefill are saved in a second.
+var savedPrefill = "1e-3 * " + perSecond("warmgate_saved_prefill_ms_total", ofModel, "model")
+
 // waitedBeside is a time in milliseconds per second, as a number of those who waited.
 func waitedBeside(counter string) string {
 	return "1e-3 * " + perSecond(counter, inCluster, "cluster, policy")
@@ -61,12 +64,12 @@ const slots = "it is known how many requests servers run at once, and counts are
 // savedRow is the same for who tunes prefix_cache.
 var savedRow = row{"What caches save", []panel{
 	{
-		title: "Prefill saved", unit: "ms", width: 12, needs: "the speed of prefill is learned",
-		ask:     "How many milliseconds of prefill per second do caches save?",
-		normal:  "1000 ms is a whole server that need not be there.",
+		title: "Prefill saved, in servers", unit: "short", width: 12, needs: "the speed of prefill is learned",
+		ask:     "How many seconds of prefill per second do caches save?",
+		normal:  "1 is a whole server that need not be there.",
 		act:     "Compare it before and after each change of the configuration.",
 		page:    "docs/gains.md#saved-prefill",
-		queries: []query{{perSecond("warmgate_saved_prefill_ms_total", ofModel, "model"), "{{model}}"}},
+		queries: []query{{savedPrefill, "{{model}}"}},
 	},
 	{
 		title: "Speed of prefill", unit: "si:tok/s", width: 12, needs: "enough streams were seen to learn it",

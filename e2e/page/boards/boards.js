@@ -98,7 +98,7 @@ async function drawLines(section, panel) {
   const legend = found.slice(0, 12).flatMap((series, i) => {
     const mark = el("b");
     mark.style.background = color(i);
-    return [mark, series.name];
+    return [el("span", {}, mark, series.name), " "];
   });
   const place = el("div");
   place.style.flex = "1";
