@@ -47,6 +47,7 @@ func (d *envoy) Open(r streamtest.Request) streamtest.Stream {
 	}
 	s.conn = conn
 	d.t.Cleanup(func() { _ = conn.Close() })
+	before := d.begun()
 	go s.read(r.Method)
 	s.write(s.head(r, id))
 	for i, frame := range r.Frames {
@@ -59,8 +60,15 @@ func (d *envoy) Open(r streamtest.Request) streamtest.Stream {
 		}
 		s.write(trailers + "\r\n")
 	}
+	if r.Unended && !d.Await(func() bool { return d.begun() > before }) {
+		d.t.Fatal("Envoy has not begun the request")
+	}
 	return s
 }
+
+// begun returns how many requests Envoy has begun. A worker may be late to do so: what changes before that is in force
+// for a request that was sent earlier.
+func (d *envoy) begun() float64 { return d.gw.SumT(d.t, `^http\.ingress\.downstream_rq_total$`) }
 
 // newStream returns a stream without a client yet, and the identifier by which the model servers recognise it.
 func (d *envoy) newStream() (s *envoyStream, id string) {
