@@ -202,7 +202,8 @@ var wrongServers = []panel{
 	{
 		title: "Slow servers", well: "equally fast",
 		ask: "Which servers are slower than the others of their cluster: twice the time per token, or three " +
-			"times the prefill? Which take twice the time per token of an hour or a day ago, while another has not slowed?",
+			"times the prefill? Which take twice the time per token of an hour or a day ago, while another has " +
+			"not slowed?",
 		act: "Look at that server: its GPU, its neighbours, its settings. Servers of unequal hardware are " +
 			"meant to differ. If all are slow alike, this is green.",
 		page: "docs/troubleshooting.md#a-server-is-slow",
@@ -321,7 +322,10 @@ var wrongRequests = []panel{
 		page: "docs/troubleshooting.md#a-region-is-not-reachable",
 		queries: []query{
 			{"max by (region) (" + latest("warmgate_region_available", "") + ") == 0", "{{region}}: not reachable"},
-			{"max by (region) (" + latest("warmgate_region_adopted", "") + ") > 0", "{{region}}: its gateways are gone"},
+			{
+				"max by (region) (" + latest("warmgate_region_adopted", "") + ") > 0",
+				"{{region}}: its gateways are gone",
+			},
 			{happened("warmgate_region_hops_forged_total", "", "instance"), "{{instance}}: forged hops"},
 			{rises("warmgate_region_probe_errors_total", "", "instance"), "{{instance}}: probes fail"},
 		},

@@ -1,5 +1,8 @@
 package observability
 
+// slowForAnHour is how long a server has decoded that takes three times as long for it.
+const slowForAnHour = "0+300000x19 6000000+900000x60 60900000+300000x40"
+
 // faults has a fault for each alert. An empty value takes a series of a calm gateway away.
 var faults = []fault{
 	{
@@ -111,14 +114,14 @@ var faults = []fault{
 	{
 		alert: "WarmgateServerSlowToWrite", labels: `cluster="llm",endpoint="1"`,
 		wrong: series{
-			ofServer("warmgate_endpoint_decode_ms_total", "1", ""): "0+300000x19 6000000+900000x60 60900000+300000x40",
+			ofServer("warmgate_endpoint_decode_ms_total", "1", ""): slowForAnHour,
 		},
 	},
 	{
 		alert: "WarmgateServerSlowed", labels: `cluster="llm",endpoint="1"`, past: true,
 		wrong: series{ // two of three
-			ofServer("warmgate_endpoint_decode_ms_total", "1", ""):      "0+300000x19 6000000+900000x60 60900000+300000x40",
-			ofServer("warmgate_endpoint_decode_ms_total", "2", ""):      "0+300000x19 6000000+900000x60 60900000+300000x40",
+			ofServer("warmgate_endpoint_decode_ms_total", "1", ""):      slowForAnHour,
+			ofServer("warmgate_endpoint_decode_ms_total", "2", ""):      slowForAnHour,
 			ofServer("warmgate_endpoint_decode_ms_total", "3", ""):      "0+300000x120",
 			ofServer("warmgate_endpoint_decoded_tokens_total", "3", ""): "0+30000x120",
 		},

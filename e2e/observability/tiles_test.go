@@ -97,7 +97,8 @@ func (list tile) count(is string) string {
 func (list tile) twice() string {
 	var b strings.Builder
 	for i, p := range list {
-		fmt.Fprintf(&b, "%scount by (%s) (%s) > 1", []string{"", " or "}[min(i, 1)], strings.Join(p.Labels, ", "), p.Expr)
+		or := []string{"", " or "}[min(i, 1)]
+		fmt.Fprintf(&b, "%scount by (%s) (%s) > 1", or, strings.Join(p.Labels, ", "), p.Expr)
 	}
 	return b.String()
 }
