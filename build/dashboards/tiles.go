@@ -117,13 +117,13 @@ var wrongPlugin = []panel{
 	{
 		title: "Redis", well: "answers, or is not used",
 		ask: "Do gateways count together?",
-		act: "The cause says what it is: auth is a wrong password, unreachable no connection. Requests are " +
-			"served meanwhile, by what each gateway knows.",
+		act: "The cause says what it is: auth is a wrong password, unreachable no connection, timeout a slow " +
+			"Redis or gateway, breaker_open that it has just failed. Requests are served meanwhile.",
 		page: "docs/troubleshooting.md#redis-fails",
 		queries: []query{
-			{recent("warmgate_redis_failures_total", "", "cause", "2m") + " > 0.2", "{{cause}}"},
+			{recent("warmgate_redis_failures_total", "", "cause", "2m") + " > 0.2", "heartbeats: {{cause}}"},
 			{noRedis, "{{instance}}: down"},
-			{decided("warmgate_store_fallbacks_total", "", "cause"), "requests without it: {{cause}}"},
+			{decided("warmgate_store_fallbacks_total", "", "cause"), "without it: {{cause}}"},
 		},
 	},
 	{
@@ -135,14 +135,14 @@ var wrongPlugin = []panel{
 		queries: []query{
 			{
 				recent("warmgate_metrics_scrapes_total", `result!="ok"`, "result", "2m") + " > 0.05",
-				"scrapes: {{result}}",
+				"scrapes fail: {{result}}",
 			},
-			{rises("warmgate_model_lists_total", `result!="ok"`, "result"), "lists of models: {{result}}"},
+			{rises("warmgate_model_lists_total", `result!="ok"`, "result"), "lists of models fail: {{result}}"},
 			{
 				"max by (cluster) (" + latest("warmgate_metrics_lacking_endpoints", inCluster) + ") > 0",
 				"{{cluster}}: a metric is missing",
 			},
-			{noMetrics, "{{cluster}}: all are too old"},
+			{noMetrics, "{{cluster}}: metrics too old"},
 			{
 				rises("warmgate_decisions_total", `reason="no_metrics"`, "reason"),
 				"requests without any: {{reason}}",
@@ -189,13 +189,13 @@ var wrongServers = []panel{
 		act:  "Look at that server. It gets requests again by itself once it answers.",
 		page: "docs/troubleshooting.md#a-server-fails",
 		queries: []query{
-			{"max by (cluster) (" + latest("warmgate_ejected_endpoints", inCluster) + ") > 0", "{{cluster}}: ejected"},
+			{"max by (cluster) (" + latest("warmgate_ejected_endpoints", inCluster) + ") > 0", "{{cluster}}: ejected servers"},
 			{share(failed, all) + " > 0.05", "{{endpoint}} fails"},
 			{
 				rises("warmgate_failed_answers_total", inCluster+`, reason!="refused"`, "endpoint, reason"),
 				"{{endpoint}}: 200 with {{reason}}",
 			},
-			{unhealthy, "{{cluster}}: fails health checks"},
+			{unhealthy, "{{cluster}}: unhealthy servers"},
 			{share(failedClusters, ofClusters) + " > 0.05", "{{cluster}} fails as a whole"},
 		},
 	},

@@ -19,7 +19,7 @@ var worthRow = row{"Is it worth it?", []panel{
 			"caches.",
 		page: "docs/gains.md#saved-prefill",
 		queries: []query{{share(perSecond("warmgate_saved_prefill_ms_total", ofModel, "model"),
-			perSecond("warmgate_requests_total", ofModel, "model")), "{{model}}"}},
+			perSecond("warmgate_requests_total", ofModel, "model")) + whileKnown, "{{model}}"}},
 	},
 	{
 		title: "Sent elsewhere than natively", unit: "percentunit", needs: "requests came for ten seconds",
@@ -51,8 +51,14 @@ var worthRow = row{"Is it worth it?", []panel{
 	},
 }}
 
+// speed is that of prefill, as learned: 0 while it is not known any more. Then nothing is counted as saved, which is no
+// line at 0.
+const speed = "max by (cluster, model) (warmgate_prefill_tokens_per_second{" + ofModel + "}) > 0"
+
+const whileKnown = " and on (model) (" + speed + ")"
+
 // savedPrefill is how many seconds of prefill are saved in a second.
-var savedPrefill = "1e-3 * " + perSecond("warmgate_saved_prefill_ms_total", ofModel, "model")
+var savedPrefill = "1e-3 * " + perSecond("warmgate_saved_prefill_ms_total", ofModel, "model") + whileKnown
 
 // waitedBeside is a time in milliseconds per second, as a number of those who waited.
 func waitedBeside(counter string) string {
@@ -78,7 +84,7 @@ var savedRow = row{"What caches save", []panel{
 		act:    "It changes with the hardware, the model and chunked prefill.",
 		page:   "docs/gains.md#saved-prefill",
 		queries: []query{
-			{"max by (cluster, model) (warmgate_prefill_tokens_per_second{" + ofModel + "})", "{{model}}"},
+			{speed, "{{model}}"},
 		},
 	},
 }}
