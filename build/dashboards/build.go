@@ -126,7 +126,9 @@ func (p *panel) stat() cog.Builder[dashboard.Panel] {
 		GraphMode(common.BigValueGraphModeNone).
 		ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"}))
 	if p.kind == tile {
-		b.NoValue("not loaded, or not scraped").
+		const fiveLines = 5
+		b.Height(fiveLines).
+			NoValue("not loaded, or not scraped").
 			TextMode(common.BigValueTextModeValueAndName).
 			ColorMode(common.BigValueColorModeBackground).
 			Orientation(common.VizOrientationHorizontal).

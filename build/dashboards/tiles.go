@@ -279,7 +279,7 @@ var wrongRequests = []panel{
 		queries: []query{
 			{rises("warmgate_queue_refusals_total", inCluster, "reason"), "{{reason}}"},
 			{rises("warmgate_queue_left_total", inCluster, ""), "clients leave"},
-			{refused, "{{cluster}}: refused, yet a server is idle"},
+			{refused, "{{cluster}}: a server is idle"},
 			{rises("warmgate_decisions_total", `reason="at_capacity"`, "reason"), "without a queue: {{reason}}"},
 		},
 	},
