@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm envoy test test-packages test-modules check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-metrics-truth bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-packages e2e-modules e2e-dashboards e2e-alerts e2e-helm e2e-mesh e2e-otel e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm envoy test test-packages test-modules check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-placement bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-metrics-truth bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-packages e2e-modules e2e-dashboards e2e-alerts e2e-helm e2e-mesh e2e-otel e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -21,9 +21,13 @@ envoy: ## Leave an Envoy as build/out/envoy, for those who have none: the pinned
 # take as long as all other tests together.
 GATEWAYS = admission|among|batch|bench|chaos|explain|fault|layouts|live|observability|order|realengine|regions|reload|routes|security|sessions
 
+# All packages. A go list that fails ends a recipe only if nothing is piped from it: else the few that are named are
+# tested, and that is taken for all.
+DIRS = dirs=$$($(GO) list -f '{{.Dir}}' ./...) || exit 1
+
 # The packages whose tests do less with -short: those that ask for it, and those with random tests, of which rapid runs
 # a tenth.
-LONG = ./redisclient ./e2e/streamtest ./e2e/shipped $$($(GO) list -f '{{.Dir}}' ./... | while read -r dir; do grep -qsE \
+LONG = ./redisclient ./e2e/streamtest ./e2e/shipped $$(echo "$$dirs" | while read -r dir; do grep -qsE \
 	'testing\.Short\(\)|\.LongT\(|pgregory\.net/rapid|lb/storetest"' "$$dir"/*_test.go && echo "$$dir"; done)
 
 # make check runs go vet, so the tests need not.
@@ -41,8 +45,8 @@ test: wasm ## Run the tests of all packages but those of make e2e, in short: wit
 # The packages whose tests take longest are started first, so that none is left to run alone at the end. Packages wait
 # more than they compute.
 test-packages:
-	$(GO) test -p 3 $(SHORT) ./redisclient ./e2e/streamtest ./e2e/shipped \
-		$$($(GO) list ./... | grep -vE '/e2e/($(GATEWAYS))(/|$$)')
+	$(DIRS); $(GO) test -p 3 $(SHORT) ./redisclient ./e2e/streamtest ./e2e/shipped \
+		$$(echo "$$dirs" | grep -vE '/e2e/($(GATEWAYS))(/|$$)')
 
 test-modules:
 	cd build/image && $(GO) test $(SHORT) -skip Envoy ./...
@@ -54,8 +58,8 @@ e2e: wasm ## Run what make test has in short in full, and the tests of whole gat
 	$(BESIDE) e2e-packages e2e-modules
 
 e2e-packages:
-	$(GO) test -p 4 $(LIMIT) ./e2e/fault ./e2e/chaos ./e2e/among ./e2e/security ./e2e/regions $(LONG) \
-		$$($(GO) list ./e2e/... | grep -E '/e2e/($(GATEWAYS))(/|$$)')
+	$(DIRS); $(GO) test -p 4 $(LIMIT) ./e2e/fault ./e2e/chaos ./e2e/among ./e2e/security ./e2e/regions $(LONG) \
+		$$(echo "$$dirs" | grep -E '/e2e/($(GATEWAYS))(/|$$)')
 
 e2e-modules:
 	cd build/image && $(GO) test $(LIMIT) -run Envoy ./...
@@ -99,6 +103,9 @@ bench-gateways: wasm ## The same with four gateways before the same servers: eac
 
 bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against Envoy's policies, affinity, two cache-aware routers and a perfect index; TRACE=file adds a replay, ARGS=-all plays everything
 	$(GO) run ./e2e/bench/cmd prefix $(ARGS)
+
+bench-placement: ## Latencies of prefix_cache on some fifty loads in simulated time, against Envoy's policies, bounded hashing, the rule of the cache-aware routers, LMetric and one that knows everything; TRACE=file adds a replay
+	$(GO) run ./e2e/bench/cmd placement $(ARGS)
 
 bench-agents: wasm ## What coding agents send: values that change in each request, long bodies, pictures, kept answers, an adapter on three of four servers; match error, turns that stay, TTFT, 404, against ring_hash and two cache-aware routers
 	$(GO) run ./e2e/bench/cmd agents $(ARGS)

@@ -24,9 +24,10 @@ both_builds() {
 # As it is built, without the tests, which start processes, and the simulated servers, which ask for the times of
 # their own. What is not used, the next check says.
 as_built() {
+	internal=$(go list ./internal/...) || return 1
 	printf 'higress: GOOS=wasip1 GOARCH=wasm\nenvoy: GOOS=wasip1 GOARCH=wasm -tags=envoy\n' |
 		$tool staticcheck -tests=false -checks inherit,-U1000 -matrix \
-			./plugin/... ./lb/... ./redisclient ./metrics $(go list ./internal/... | grep -v /internal/vllmsim)
+			./plugin/... ./lb/... ./redisclient ./metrics $(echo "$internal" | grep -v /internal/vllmsim)
 }
 
 # The modules that need libraries which are to be no dependencies of Warmgate: to compare it with, or to pack it.

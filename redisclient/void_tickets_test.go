@@ -31,7 +31,7 @@ func TestVoidTickets(t *testing.T) {
 				for i := range plan.Candidates {
 					plan.Candidates[i].Cap = 1
 				}
-				plan.Wait = lb.Wait{Max: time.Hour, Length: 2 * void, Class: lb.Class{ID: 1, Weight: 1}}
+				plan.Wait = lb.Wait{Max: 1000 * time.Hour, Length: 2 * void, Class: lb.Class{ID: 1, Weight: 1}}
 				s := m.store(9)
 				var held []lb.LeaseID
 				reserve := func(of *redisclient.Store, id lb.LeaseID) {

@@ -142,6 +142,25 @@ func (g *gateway) active() map[string]int64 {
 	return counts
 }
 
+// shown asks once for what is known, and compares it with what the admin page shows: so many requests at each server.
+func (g *gateway) shown(each int64) error {
+	g.Helper()
+	s, active := g.state(), g.active()
+	if len(s.Clusters) != 1 || s.Clusters[0].Name != "llm" || s.VMs < 2 {
+		return fmt.Errorf("%+v", s)
+	}
+	list := s.Clusters[0].Endpoints
+	if len(list) != len(g.addrs) {
+		return fmt.Errorf("%+v are shown", list)
+	}
+	for _, e := range list {
+		if want := active[e.Addr]; e.Requests != want || want != each || e.Health != "healthy" {
+			return fmt.Errorf("%+v is shown, the admin page has %d", e, want)
+		}
+	}
+	return nil
+}
+
 // Whichever worker answers shows what the admin page shows of all of them, and the decisions of all.
 func TestStateOverWorkers(t *testing.T) {
 	g := start(t)
@@ -165,20 +184,18 @@ func TestStateOverWorkers(t *testing.T) {
 			return nil
 		})
 	}
-	harness.Await(t, func() error { // a worker may not have had its tick yet
+	right := func() error {
 		for range 8 { // connections of their own: of both workers
-			s := g.state()
-			if len(s.Clusters) != 1 || s.Clusters[0].Name != "llm" || s.VMs < 2 {
-				return fmt.Errorf("%+v", s)
-			}
-			for _, e := range s.Clusters[0].Endpoints {
-				if want := g.active()[e.Addr]; e.Requests != want || want != 4 || e.Health != "healthy" {
-					return fmt.Errorf("%+v is shown, the admin page has %d", e, want)
-				}
+			if err := g.shown(4); err != nil {
+				return err
 			}
 		}
 		return nil
-	})
+	}
+	harness.Await(t, right) // a worker may not have had its tick yet
+	if err := right(); err != nil {
+		t.Errorf("after it was right eight times: %v", err)
+	}
 	for _, d := range last.Decisions {
 		if d.Reason != "chosen" || d.Endpoint == "" || len(d.Candidates) != 3 || d.Rule == "" || d.Model != "" {
 			t.Errorf("%+v is shown", d)
@@ -186,9 +203,16 @@ func TestStateOverWorkers(t *testing.T) {
 	}
 	done()
 	harness.Await(t, func() error {
+		shown := map[string]bool{}
 		for _, d := range g.state().Decisions {
 			if !d.Ended || d.Result != "served" {
 				return fmt.Errorf("%+v is shown", d)
+			}
+			shown[d.ID] = true
+		}
+		for _, d := range last.Decisions {
+			if !shown[d.ID] {
+				return fmt.Errorf("the end of %s is not shown", d.ID)
 			}
 		}
 		return nil

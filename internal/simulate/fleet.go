@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/simulate/engine"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -13,23 +15,38 @@ import (
 type Engine struct {
 	Config enginesim.Config
 	Times  enginesim.Times
+	// Apart is set if requests do not slow each other down: see [engine.Engine.Apart].
+	Apart bool
+	// Shares is set if it shares a processor with all engines of its pool that have the same.
+	Shares *engine.Interference
+	// Changes are when it becomes faster or slower.
+	Changes []Change
+}
+
+// Change is another speed from a time on: see [enginesim.Times].
+type Change struct {
+	At    time.Duration
+	Speed float64
 }
 
 // DefaultEngine is about a 7B model on one GPU: 64 requests at once, 128k tokens of KV cache.
 func DefaultEngine() Engine {
 	return Engine{
-		enginesim.Config{MaxNumSeqs: 64, MaxQueued: -1, NumBlocks: 8192}.WithDefaults(), enginesim.DefaultTimes(),
+		Config: enginesim.Config{MaxNumSeqs: 64, MaxQueued: -1, NumBlocks: 8192}.WithDefaults(),
+		Times:  enginesim.DefaultTimes(),
 	}
 }
 
 // Alike returns so many engines that are all alike.
 func Alike(n int, e Engine) []Engine { return slices.Repeat([]Engine{e}, n) }
 
-// Contender chooses among the engines: one of the gateway's own policies, or the plugin with a configuration.
+// Contender chooses among the engines: one of the gateway's own policies, the plugin with a configuration, or another
+// policy.
 type Contender struct {
-	Name   string
-	Native string // one of [Natives], "" for the plugin
-	Config *config.Config
+	Name    string
+	Native  string // one of [Natives], "" for the plugin
+	Config  *config.Config
+	Chooser NewChooser // makes another policy, nil for none
 	// NoMetrics is set if the metrics of engines are not read.
 	NoMetrics bool
 	// Warnings are what the plugin would warn of in its configuration, one sentence each.

@@ -18,8 +18,19 @@ type pool struct {
 // newPool returns engines with a number for the first of them.
 func newPool(first int, engines []Engine) *pool {
 	p := &pool{first: first, served: make([]int, len(engines)), shared: Memory{}}
+	processors := map[*engine.Interference]*engine.Processor{}
 	for _, e := range engines {
-		p.fleet = append(p.fleet, engine.New(e.Config, e.Times))
+		made := engine.New(e.Config, e.Times)
+		if e.Apart {
+			made.Apart()
+		}
+		if e.Shares != nil {
+			if processors[e.Shares] == nil {
+				processors[e.Shares] = engine.NewProcessor(*e.Shares)
+			}
+			made.RunOn(processors[e.Shares])
+		}
+		p.fleet = append(p.fleet, made)
 	}
 	return p
 }
@@ -38,6 +49,10 @@ type front struct {
 // setRouter has a contender choose among the engines, of the plugin with the configuration. owner tells gateways that
 // share a store apart.
 func (f *front) setRouter(c *Contender, cfg *config.Config, g gateway, owner int, seed uint64) (err error) {
+	if c.Chooser != nil {
+		f.router = &chosen{g, c.Chooser(f.fleet, seed)}
+		return nil
+	}
 	if c.Native != "" {
 		f.router = newNative(c.Native, len(f.fleet), g, seed)
 		return nil

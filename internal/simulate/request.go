@@ -38,6 +38,18 @@ type Request struct {
 	answer *Request // of such a part: the request
 }
 
+// Server is the place of the engine that was chosen, in its pool.
+func (r *Request) Server() int { return int(r.server) }
+
+// Sent is when the client has sent the request.
+func (r *Request) Sent() time.Duration { return r.sent }
+
+// TTFT is how long the first token took to come from the engine, without the way to a user far away.
+func (r *Request) TTFT() time.Duration { return r.first - r.sent }
+
+// Cached is how many tokens of the prompt were in the engine's cache.
+func (r *Request) Cached() int { return r.call.Cached() }
+
 // trip is how a request was forwarded to another region.
 type trip struct {
 	away   bool

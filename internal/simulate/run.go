@@ -72,6 +72,7 @@ func newRun(load Load, l *Layout, c Contender, seed uint64) (*run, error) {
 	}
 	for i := range l.Pools {
 		p := newPool(len(r.fleet), l.Pools[i].Engines)
+		r.change(p.first, l.Pools[i].Engines)
 		r.fleet, r.pools = append(r.fleet, p.fleet...), append(r.pools, p)
 		if l.RTT != nil {
 			r.tallies = append(r.tallies, newTally(r.all))
@@ -83,6 +84,21 @@ func newRun(load Load, l *Layout, c Contender, seed uint64) (*run, error) {
 		}
 	}
 	return r, nil
+}
+
+// change has engines become faster or slower when they do.
+func (r *run) change(first int, engines []Engine) {
+	for i := range engines {
+		for _, c := range engines[i].Changes {
+			number := first + i
+			r.after(c.At, func() {
+				e := r.fleet[number]
+				before := e.Ends()
+				e.SetSpeed(r.now, c.Speed)
+				r.expect(number, before)
+			})
+		}
+	}
 }
 
 // addFront adds a gateway.

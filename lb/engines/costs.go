@@ -30,7 +30,7 @@ func (g *Samples) computeCosts(now time.Duration, cs []lb.Candidate, key *costKe
 	}
 	m := costModel{cluster: g, cfg: cfg, adapter: key.adapter, requestLoad: 1, unit: key.unit}
 	if m.unit == lb.Tokens {
-		m.requestLoad = lb.RoundDigits(max(1, g.meanTokens), 3)
+		m.requestLoad = lb.RoundDigits(max(1, cmp.Or(key.load, g.meanTokens)), 3)
 	}
 	if cfg.Learn && !key.weightsConfigured {
 		m.medianSpeed = g.medianSpeed(cs)

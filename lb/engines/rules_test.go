@@ -316,3 +316,30 @@ func TestMedianSpeed(t *testing.T) {
 		t.Errorf("a median of %v, want 50", got)
 	}
 }
+
+// What a request that waits costs is the load of a typical one; until one was placed, about that of the request itself.
+func TestTypicalRequest(t *testing.T) {
+	for _, c := range []struct {
+		unit           lb.Unit
+		placed, tokens int64
+		want           float64
+	}{
+		{lb.Requests, 0, 100, 4},
+		{lb.Requests, 200, 100, 4},
+		{lb.Tokens, 0, 0, 4},
+		{lb.Tokens, 0, 100, 4 * 96},
+		{lb.Tokens, 0, 5000, 4 * 4096},
+		{lb.Tokens, 200, 100, 4 * 192},
+	} {
+		g, cfg := New(), &Config{StaleAfter: time.Hour, Weights: Weights{Running: 1, Queue: 4}}
+		g.AddRequest("", addrOf(0), c.placed)
+		s := sampleOf(t, fields{"running": 2, "waiting": 3})
+		s.At, s.ScrapedAt = time.Second, time.Second
+		g.Update(s.At, nil, map[string]Sample{addrOf(0): s})
+		cs := []lb.Candidate{{Addr: addrOf(0), Slope: 1, Weight: 1}}
+		plan := &lb.Plan{List: lb.NewList(cs), Unit: c.unit, Tokens: c.tokens}
+		if got, _ := g.ApplyCosts(time.Second, plan, cfg, "", false); got.Candidates[0].OverSlope != c.want {
+			t.Errorf("%s, one of %d tokens after %d: %v", c.unit, c.tokens, c.placed, got.Candidates[0].OverSlope)
+		}
+	}
+}

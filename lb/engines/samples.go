@@ -18,7 +18,8 @@ type costKey struct {
 	source            uint64 // digest of the list
 	unit              lb.Unit
 	adapter           uint64
-	weightsConfigured bool // the weights are configured and not learned
+	weightsConfigured bool    // the weights are configured and not learned
+	load              float64 // of the request, in tokens, where that of a typical one is not known yet, else 0
 }
 
 // costList is a list of candidates with the costs of their engine samples.

@@ -234,7 +234,7 @@ func TestCostLists(t *testing.T) {
 	g.Update(0, nil, map[string]Sample{addrOf(0): sampleOf(t, fields{"running": 1})})
 	source := lb.NewList([]lb.Candidate{{Addr: addrOf(0), Slope: 1, Weight: 1}})
 	computed := func(now time.Duration) bool {
-		g.ApplyCosts(now, source, cfg, lb.Requests, "", false)
+		g.ApplyCosts(now, &lb.Plan{List: source}, cfg, "", false)
 		l, _ := g.lists.Get(now, costKey{config: cfg, source: source.Digest()})
 		return l.validUntil == now+lb.RefreshEvery
 	}
@@ -254,7 +254,7 @@ func TestCostLists(t *testing.T) {
 		for i := range 400 {
 			cs := make([]lb.Candidate, size)
 			cs[0] = lb.Candidate{Addr: addrOf(i), Slope: 1, Weight: 1}
-			g.ApplyCosts(time.Hour, lb.NewList(cs), cfg, lb.Requests, "", false)
+			g.ApplyCosts(time.Hour, &lb.Plan{List: lb.NewList(cs)}, cfg, "", false)
 		}
 		if n := g.lists.Len(); n < 100 || n*256 > maxCostCandidates {
 			t.Errorf("%d lists of %d are kept", n, size)

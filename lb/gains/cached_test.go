@@ -148,3 +148,88 @@ func TestSavedFollows(t *testing.T) {
 		}
 	}
 }
+
+// alone is a speed that learns from streams without VMs.
+type alone struct {
+	warm
+	Speed
+	rng *rand.Rand
+	now time.Duration
+}
+
+func (w warm) alone(seed uint64) *alone {
+	return &alone{warm: w, rng: rand.New(rand.NewPCG(seed, 7)), now: time.Hour}
+}
+
+// come has streams come in some time that take so many times as long, and returns how far off the speed told is.
+func (a *alone) come(n int, in time.Duration, times float64, cached bool) (off float64) {
+	at := time.Duration(0)
+	if cached {
+		at = cold + 1
+	}
+	for range n {
+		_, _, p := a.request(a.rng, at)
+		p.Took *= times
+		p.At = a.now
+		a.Add(p)
+	}
+	a.now += in
+	a.Learn(a.now)
+	rate, _, known := a.PerToken()
+	if !known {
+		return math.Inf(1)
+	}
+	return math.Abs(rate/(warmRate*times) - 1)
+}
+
+// TestBurst has a hundred streams in a row take three times as long, whose speed is well known, the first ones that are
+// looked at together: it is told as before when the others have come.
+func TestBurst(t *testing.T) {
+	for _, load := range []string{"middle", "long", "very long"} {
+		for seed := range uint64(20) {
+			a := warmLoads[load].alone(seed)
+			for range 24 {
+				a.come(50, relearn, 1, false)
+			}
+			for len(a.ring) > 0 {
+				a.come(50, relearn, 1, false)
+			}
+			a.come(50, relearn, 3, false)
+			a.come(50, relearn, 3, false)
+			off := 0.0
+			for range 10 {
+				off = a.come(50, relearn, 1, true)
+			}
+			if off > 0.15 {
+				t.Errorf("%s, seed %d: off by %.2f", load, seed, off)
+			}
+		}
+	}
+}
+
+// TestLittleTraffic has a server with few requests become half as fast, or twice: that is told within three hours.
+func TestLittleTraffic(t *testing.T) {
+	const step = 3 * time.Minute
+	for _, load := range []string{"middle", "long", "very long"} {
+		for _, each := range []int{6, 12} {
+			for _, times := range []float64{2, 0.5} {
+				for seed := range uint64(12) {
+					a := warmLoads[load].alone(seed)
+					for a.now < 5*time.Hour+time.Duration(seed)*7*time.Minute {
+						a.come(each, step, 1, false)
+					}
+					changed, told := a.now, a.now
+					for a.now < changed+6*time.Hour {
+						if a.come(each, step, times, false) > 0.2 {
+							told = a.now
+						}
+					}
+					if told-changed > 3*time.Hour {
+						t.Errorf("%s, %d streams in %s, %g times as long, seed %d: told after %s",
+							load, each, step, times, seed, told-changed)
+					}
+				}
+			}
+		}
+	}
+}

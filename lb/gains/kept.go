@@ -64,26 +64,33 @@ type knowledge struct {
 	doubts int      // how many estimates that is
 }
 
-// with returns the knowledge with what other streams show, and whether these are believed against it. Streams that are
-// not sure change nothing, unless it is as unsure, or one estimate after the other is on the same side of it: a tenth
-// of liars may move each a little, the same way, so their mean is not as good as there are many.
-func (k knowledge) with(now time.Duration, fresh estimate) (with knowledge, anew bool) {
-	if k.estimate = k.aged(now); fresh.none() {
-		return k, false
+// age has time pass. What has faded is forgotten: it would only stand against what comes.
+func (k *knowledge) age(now time.Duration) {
+	if k.estimate = k.aged(now); k.off() > maxError {
+		*k = knowledge{}
+	}
+}
+
+// with returns the knowledge with what other streams show. Streams that are not sure change nothing, unless it is as
+// unsure, or one estimate after the other is on the same side of it: a tenth of liars may move each a little, the same
+// way, so their mean is not as good as there are many.
+func (k knowledge) with(fresh estimate) knowledge {
+	if fresh.none() {
+		return k
 	}
 	if k.none() {
-		return knowledge{estimate: fresh}, false
+		return knowledge{estimate: fresh}
 	}
-	differs := fresh.differs(k.estimate)
+	differs, surer := fresh.differs(k.estimate), fresh.variance <= k.variance
 	switch {
-	case differs > 2*contradicts && fresh.off() <= sure:
-		return knowledge{estimate: fresh}, true
-	case differs <= contradicts && (fresh.off() <= sure || fresh.variance <= k.variance):
+	case fresh.off() <= sure && (differs > 2*contradicts || differs > contradicts && surer):
+		return knowledge{estimate: fresh}
+	case differs <= contradicts && (fresh.off() <= sure || surer):
 		k.variance = max(k.variance, fresh.variance*atLeast/(1-atLeast))
-		return knowledge{estimate: k.and(fresh)}, false
+		return knowledge{estimate: k.and(fresh)}
 	case differs <= 1:
 		k.doubts = 0
-		return k, false
+		return k
 	}
 	if k.doubts > 0 && (k.doubt.rate > k.rate) == (fresh.rate > k.rate) {
 		fresh = k.doubt.and(fresh)
@@ -92,7 +99,7 @@ func (k knowledge) with(now time.Duration, fresh estimate) (with knowledge, anew
 	}
 	k.doubt = fresh
 	if k.doubts++; k.doubts > 1 && fresh.differs(k.estimate) > contradicts+1 && fresh.off() <= maxError {
-		return knowledge{estimate: fresh}, true
+		return knowledge{estimate: fresh}
 	}
-	return k, false
+	return k
 }

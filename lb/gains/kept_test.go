@@ -24,6 +24,7 @@ func TestWith(t *testing.T) {
 		{"sure, nearly the same", []estimate{about(1.1, 0.06)}, 1.02, 1.06},
 		{"sure, nearly the same, again and again", repeat(about(1.1, 0.06), 10), 1.08, 1.1},
 		{"sure, another", []estimate{about(2, 0.06)}, 2, 2},
+		{"surer, another", []estimate{about(1.4, 0.03)}, 1.4, 1.4},
 		{"sure, somewhat different, once", []estimate{about(1.4, 0.06)}, 1, 1},
 		{"sure, somewhat different, twice", repeat(about(1.4, 0.06), 2), 1.4, 1.4},
 		{"unsure, another, once", []estimate{about(2, 0.15)}, 1, 1},
@@ -35,7 +36,7 @@ func TestWith(t *testing.T) {
 	} {
 		k := knowledge{estimate: about(1, 0.05)}
 		for _, fresh := range c.shown {
-			k, _ = k.with(0, fresh)
+			k = k.with(fresh)
 		}
 		if k.rate < c.lo || k.rate > c.hi {
 			t.Errorf("%s: %.3f, want %g to %g", c.name, k.rate, c.lo, c.hi)
@@ -59,7 +60,8 @@ func TestKnowledgeStaysBetween(t *testing.T) {
 			now += time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(rt, "later"))
 			e := about(rapid.Float64Range(1e-6, 1e-2).Draw(rt, "rate"), rapid.Float64Range(0.01, 2).Draw(rt, "off"))
 			e.at, lo, hi = now, min(lo, e.rate), max(hi, e.rate)
-			if k, _ = k.with(now, e); k.none() || k.rate < lo*(1-1e-9) || k.rate > hi*(1+1e-9) {
+			k.age(now)
+			if k = k.with(e); k.none() || k.rate < lo*(1-1e-9) || k.rate > hi*(1+1e-9) {
 				rt.Fatalf("%+v of %g to %g", k, lo, hi)
 			}
 		}
@@ -94,6 +96,38 @@ func TestKept(t *testing.T) {
 	s.Learn(now)
 	if rate, _, known := s.PerToken(); !known || math.Abs(rate*2e4-1) > 0.05 {
 		t.Errorf("%g seconds per token, known: %t, once prompts are longer again", rate, known)
+	}
+}
+
+// TestFaded has a speed that was known two days ago meet few streams, which are not sure: they are believed.
+func TestFaded(t *testing.T) {
+	told := 0
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		s, now := &Speed{}, time.Duration(0)
+		stream := func(rate float64) {
+			tokens := 1000 * rng.ExpFloat64()
+			s.Add(Prefill{At: now, Tokens: tokens, Took: rate * (1000 + tokens + 1500*rng.Float64()), Load: 1})
+		}
+		for range maxPrefills {
+			stream(1e-4)
+		}
+		s.Learn(now)
+		now = 2 * fades
+		for range 2 * minPrefills {
+			stream(3e-4)
+		}
+		s.Learn(now)
+		if _, off, known := s.PerToken(); !known || off <= sure {
+			continue
+		}
+		told++
+		if rate, _, _ := s.PerToken(); math.Abs(rate*1e4/3-1) > 0.3 {
+			t.Errorf("seed %d: %g seconds per token", seed, rate)
+		}
+	}
+	if told < 10 {
+		t.Errorf("a speed that is not sure is told %d times of 40", told)
 	}
 }
 

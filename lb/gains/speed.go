@@ -68,17 +68,20 @@ func (s *Speed) PerToken() (seconds, relativeError float64, known bool) {
 
 // Learn learns from the streams so far. It is called now and then: it costs about a millisecond.
 func (s *Speed) Learn(now time.Duration) {
-	// the first streams after a start find empty caches, and show the most: what comes then does not blur it
+	// the first streams after a start find empty caches, and show the most: what comes then does not blur it, unless it
+	// shows another speed
 	fresh := shows(now, s.ring)
-	if s.best.none() || !fresh.none() && fresh.variance <= 2*s.best.variance {
+	if s.best.none() ||
+		!fresh.none() && (fresh.off() <= math.Sqrt2*s.best.off() || fresh.differs(s.best) > contradicts) {
 		s.best = fresh
 	}
-	full, known := len(s.ring) >= maxPrefills, !s.kept.none()
-	if fresh = s.best.aged(now); known && !full && fresh.off() > sure {
+	over := len(s.ring) >= maxPrefills || len(s.ring) > 0 && now-s.ring[0].At > prefillAge
+	s.kept.age(now)
+	if fresh = s.best.aged(now); !s.kept.none() && !over && fresh.off() > sure {
 		fresh = estimate{}
 	}
-	with, anew := s.kept.with(now, fresh)
-	if s.told = with.estimate; !full && !anew {
+	with := s.kept.with(fresh)
+	if s.told = with.estimate; !over { // a few streams, were they wrong, are not kept
 		return
 	}
 	if s.best = (estimate{}); s.told.off() <= maxError {

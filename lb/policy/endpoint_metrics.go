@@ -135,7 +135,7 @@ func (p *endpointMetrics) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb
 	if reason != lb.ReasonChosen {
 		return plan, reason
 	}
-	list, fresh := p.engines.ApplyCosts(now, plan.List, p.cfg, p.unit, r.Model, p.cluster.HasWeights(v))
+	list, fresh := p.engines.ApplyCosts(now, &plan, p.cfg, r.Model, p.cluster.HasWeights(v))
 	if fresh == 0 {
 		return lb.Plan{}, lb.ReasonNoMetrics
 	}

@@ -102,7 +102,7 @@ func (w *engineCluster) update() {
 }
 
 func (w *engineCluster) plan(model string) (lb.Plan, lb.Reason) {
-	return w.policy.Plan(w.now, &lb.Request{Model: model}, w.view)
+	return w.policy.Plan(w.now, &lb.Request{Model: model, PromptTokens: 100}, w.view)
 }
 
 // choice returns which endpoint gets a request with that many in flight at each, -1 for none.

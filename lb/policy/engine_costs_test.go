@@ -106,14 +106,20 @@ func TestNoHerd(t *testing.T) {
 	}
 }
 
-// prefix_cache takes queues into account, too.
+// prefix_cache takes queues into account, too, and the first request does.
 func TestPrefixCacheUsesMetrics(t *testing.T) {
+	for _, before := range []int64{0, 100} { // tokens of a request before it, 0 for none
+		testQueueCounts(t, before)
+	}
+}
+
+func testQueueCounts(t *testing.T, before int64) {
 	w := newEngineCluster(t, 2, nil)
 	w.build("prefix_cache")
 	if _, reason := w.plan(""); reason != lb.ReasonChosen {
 		t.Fatalf("without metrics: %v", reason)
 	}
-	w.engines.AddRequest("", w.addr(0), 100)
+	w.engines.AddRequest("", w.addr(0), before)
 	for range 2 {
 		w.now += time.Second
 		w.report(0, 4, running(4), waiting(6))
@@ -121,6 +127,6 @@ func TestPrefixCacheUsesMetrics(t *testing.T) {
 		w.update()
 	}
 	if got := w.choice("", 4, 5); got != 1 {
-		t.Errorf("chose %d, where requests wait", got)
+		t.Errorf("chose %d, where requests wait, after one of %d tokens", got, before)
 	}
 }

@@ -227,7 +227,7 @@ func (p *prefixCache) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 	if reason != lb.ReasonChosen {
 		return plan, reason
 	}
-	plan.List, _ = p.engines.ApplyCosts(now, plan.List, p.engine, lb.Tokens, r.Model, p.cluster.HasWeights(v))
+	plan.List, _ = p.engines.ApplyCosts(now, &plan, p.engine, r.Model, p.cluster.HasWeights(v))
 	p.caches.Summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
 	tier, size := p.finish(now, r, &plan, v)
 	plan.PerRequest = p.caches.PerRequest()

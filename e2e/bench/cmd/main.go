@@ -20,6 +20,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/metrics"
 	"github.com/warmgate/warmgate/e2e/bench/overhead"
 	"github.com/warmgate/warmgate/e2e/bench/overload"
+	"github.com/warmgate/warmgate/e2e/bench/placement"
 	"github.com/warmgate/warmgate/e2e/bench/prefix"
 	"github.com/warmgate/warmgate/e2e/bench/push"
 	"github.com/warmgate/warmgate/e2e/bench/redis"
@@ -41,6 +42,7 @@ func main() {
 		metrics.Benchmark,
 		overhead.Benchmark,
 		overload.Benchmark,
+		placement.Benchmark,
 		prefix.Benchmark,
 		push.Benchmark,
 		redis.Benchmark,

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/router"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
@@ -21,6 +22,7 @@ const (
 	vllmRouterName = "vllm-router"
 	sglangName     = "sglang-router"
 	ownName        = "prefix_cache"
+	lmetricName    = "lmetric"
 	exactName      = "exact"
 )
 
@@ -55,6 +57,8 @@ func obedient(name, about string) compare.Policy {
 const (
 	affinityAbout = "affinity by XOR-combined SHA-1 blocks, cut after each user message, " +
 		"without regard to load when a beginning is known (else the fewest in flight)"
+	lmetricAbout = "the lowest product of the tokens that a server has not cached, by an exact index, and its " +
+		"requests with this one"
 	exactAbout = "prefix_cache with what the servers' KV caches hold at this moment or are about to, " +
 		"exact tokens of prompts and answers, by the credit that has the lowest mean TTFT on the workload"
 )
@@ -71,6 +75,7 @@ func contenders() []contender {
 		{Contender: router.By(obedient(affinityName, affinityAbout)), choose: byXOR},
 		{Contender: router.Behind(router.VLLM(), "")},
 		{Contender: router.Behind(router.SGLang(), "")},
+		{Contender: router.By(obedient(lmetricName, lmetricAbout)), choose: byLMetric},
 		{Contender: router.By(compare.PrefixCache)},
 		{Contender: router.By(obedient(exactName, exactAbout))},
 	}
@@ -152,6 +157,7 @@ func (c *contender) chooseAddr(stage *compare.Stage, w *workload) func(*scripted
 type result struct {
 	scripted.Figures
 	uneven     float64 // requests of the busiest server over the mean of all
+	token      float64 // ms between two tokens of an answer, the mean of all answers
 	prediction prediction
 }
 
@@ -161,5 +167,18 @@ func resultOf(samples []loadgen.Sample, n int) result {
 		Figures: scripted.Window{To: math.MaxInt64}.Figures(samples), prediction: scripted.PredictionOf(samples),
 	}
 	r.uneven = r.Uneven(n)
+	r.token = betweenTokens(samples)
 	return r
+}
+
+// betweenTokens returns the mean over all answers of the time between two of its tokens, in ms.
+func betweenTokens(samples []loadgen.Sample) float64 {
+	sum, n := 0.0, 0
+	for i := range samples {
+		if s := &samples[i]; s.OK() && s.Tokens > 1 && s.TTFT > 0 {
+			sum += bench.MS(s.Total-s.TTFT) / float64(s.Tokens-1)
+			n++
+		}
+	}
+	return sum / float64(max(1, n))
 }

@@ -50,7 +50,7 @@ func TestTheGatewayObeys(t *testing.T) {
 		switch c.Name() {
 		case exactName:
 			c = c.with(2)
-		case ringHash.Name, affinityName, roundRobinName:
+		case ringHash.Name, affinityName, roundRobinName, lmetricName:
 		default:
 			continue
 		}
@@ -65,7 +65,7 @@ func TestTheGatewayObeys(t *testing.T) {
 	}
 	// Of three turns of about 100 + 20 tokens the last two begin with what the server has: at most 0.55 of all tokens,
 	// and at least 0.45 but for blocks that are not full.
-	for _, name := range []string{ringHash.Name, affinityName, exactName} {
+	for _, name := range []string{ringHash.Name, affinityName, exactName, lmetricName} {
 		if shares[name] < 0.4 || shares[name] <= shares[roundRobinName] {
 			t.Errorf("%s: %.2f cached, round_robin %.2f: the conversations did not stay at their servers",
 				name, shares[name], shares[roundRobinName])
@@ -81,7 +81,7 @@ func TestContendersDescribeThemselves(t *testing.T) {
 		} else {
 			seen[d] = true
 		}
-		if (c.choose != nil) != (c.Name() == affinityName) {
+		if (c.choose != nil) != (c.Name() == affinityName || c.Name() == lmetricName) {
 			t.Errorf("%s: the client chooses: %v", c.Name(), c.choose != nil)
 		}
 	}

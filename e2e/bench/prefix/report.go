@@ -69,6 +69,8 @@ func cached(r *result) float64   { return r.Cached }
 func uneven(r *result) float64   { return r.uneven }
 func ttftMean(r *result) float64 { return bench.MS(r.Summary.TTFT.Mean) }
 func ttftP99(r *result) float64  { return bench.MS(r.Summary.TTFT.P99) }
+func e2eMean(r *result) float64  { return bench.MS(r.Summary.Latency.Mean) }
+func perToken(r *result) float64 { return r.token }
 func tokens(r *result) float64   { return float64(r.Summary.Tokens) / r.Summary.Elapsed.Seconds() }
 func failed(r *result) float64   { return float64(r.Summary.Failed()) }
 
@@ -78,7 +80,9 @@ var columns = bench.Columns[result]{
 	bench.Col("p50", "%.1f", func(r *result) float64 { return bench.MS(r.Summary.TTFT.P50) }),
 	bench.Col("p90", "%.1f", func(r *result) float64 { return bench.MS(r.Summary.TTFT.P90) }),
 	bench.Col("p99", "%.1f", ttftP99),
+	bench.Col("latency mean ms", "%.0f", e2eMean),
 	bench.Col("latency p99 ms", "%.0f", func(r *result) float64 { return bench.MS(r.Summary.Latency.P99) }),
+	bench.Col("ms per token", "%.2f", perToken),
 	bench.Col("tokens/s", "%.0f", tokens),
 	bench.Col("errors", "%.0f", failed),
 	bench.Col("max/mean per server", "%.2f", uneven),
@@ -159,6 +163,9 @@ type cell struct {
 	CachedVsInMemory *bench.Spread `json:"redis_cached_vs_memory,omitempty"` // with the index in Redis over without
 	TTFTVsBest       float64       `json:"ttft_vs_best,omitempty"`
 	P99VsBest        float64       `json:"ttft_p99_vs_best,omitempty"`
+	E2EVsBest        float64       `json:"e2e_vs_best,omitempty"`
+	TPOTVsBest       float64       `json:"tpot_vs_best,omitempty"`
+	LMetricWins      []string      `json:"lmetric_wins,omitempty"` // by which figures
 
 	kind string
 }
@@ -190,7 +197,35 @@ func (rep *report) cell(workload, kind string) cell {
 	}
 	c.TTFTVsBest, _ = rep.againstBest(workload, ttftMean, slices.Min)
 	c.P99VsBest, _ = rep.againstBest(workload, ttftP99, slices.Min)
+	c.E2EVsBest, _ = rep.againstBest(workload, e2eMean, slices.Min)
+	c.TPOTVsBest, _ = rep.againstBest(workload, perToken, slices.Min)
+	c.LMetricWins = rep.lmetricWins(workload)
 	return c
+}
+
+// lmetricWins returns by which figures LMetric is better than prefix_cache on a workload by more than noise: in every
+// round, and by more than a hundredth.
+func (rep *report) lmetricWins(workload string) (by []string) {
+	const least = 1.01
+	for _, f := range []struct {
+		name string
+		get  func(*result) float64
+	}{{"e2e", e2eMean}, {"ttft", ttftMean}, {"ttft_p99", ttftP99}, {"tpot", perToken}} {
+		if s := rep.Ratio(workload, ownName, lmetricName, f.get); s != nil && s.Min > 1 && s.Median > least {
+			by = append(by, f.name)
+		}
+	}
+	return by
+}
+
+// lmetricWinsIn returns in how many cells LMetric wins by the mean latency or by the mean TTFT.
+func lmetricWinsIn(cells map[string]cell) (n float64) {
+	for _, c := range cells {
+		if slices.Contains(c.LMetricWins, "e2e") || slices.Contains(c.LMetricWins, "ttft") {
+			n++
+		}
+	}
+	return n
 }
 
 // worstOf returns the figures of the last line that are the worst of many workloads, of those that were measured.
@@ -217,6 +252,8 @@ func worstOf(cells map[string]cell) bench.Line {
 		}
 		most("ttft_vs_best_max", c.TTFTVsBest)
 		most("ttft_p99_vs_best_max", c.P99VsBest)
+		most("e2e_vs_best_max", c.E2EVsBest)
+		most("tpot_vs_best_max", c.TPOTVsBest)
 		most("max_over_mean_max", c.MaxOverMean.Median)
 	}
 	return l
@@ -237,6 +274,9 @@ var targets = []bench.Target{
 	{Name: "cached_vs_exact_min", Limit: 0.95, Least: true},
 	{Name: "ttft_vs_best_max", Limit: tied},
 	{Name: "ttft_p99_vs_best_max", Limit: tied},
+	{Name: "e2e_vs_best_max", Limit: tied},
+	{Name: "tpot_vs_best_max", Limit: tied},
+	{Name: "lmetric_wins", Limit: 0},
 	{Name: "max_over_mean_max", Limit: 1.3},
 }
 
@@ -252,6 +292,9 @@ func (rep *report) line() bench.Line {
 	l["bench"], l["rounds"], l["workers"], l["seed"] = "prefix", s.Rounds, s.Workers, s.Seed
 	l["errors"] = rep.Count(func(r *result) int { return r.Summary.Failed() })
 	l["cells"], l["prediction"] = cells, rep.lastPredictions()
+	if slices.ContainsFunc(rep.contenders, func(c contender) bool { return c.Name() == lmetricName }) {
+		l["lmetric_wins"] = lmetricWinsIn(cells)
+	}
 	rep.measure(l)
 	p99, rate := rep.byWorkloadAgainstBest()
 	l["ttft_p99_vs_best"], l["tokens_vs_best"] = p99, rate
@@ -339,7 +382,7 @@ func (rep *report) againstBest(
 			others = append(others, *m)
 		}
 	}
-	if len(others) == 0 {
+	if len(others) == 0 || best(others) == 0 { // not played, or without an answer of several tokens
 		return 0, false
 	}
 	return bench.SpreadBy(rep.Of(load, ownName), get).Median / best(others), true

@@ -24,10 +24,11 @@ type figures struct {
 
 func (f figures) result() result {
 	d := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
-	return result{uneven: f.uneven, Figures: scripted.Figures{Cached: f.cached, Summary: loadgen.Summary{
+	sum := loadgen.Summary{
 		Requests: 10, OK: 10, Tokens: 100, Elapsed: time.Second,
-		TTFT: loadgen.Quantiles{Mean: d(f.ttft), P99: d(f.p99)},
-	}}}
+		TTFT: loadgen.Quantiles{Mean: d(f.ttft), P99: d(f.p99)}, Latency: loadgen.Quantiles{Mean: d(3 * f.ttft)},
+	}
+	return result{uneven: f.uneven, token: f.ttft / 10, Figures: scripted.Figures{Cached: f.cached, Summary: sum}}
 }
 
 // madeUp is a report in which every contender did the same with every workload, in two rounds of which the second is
@@ -57,6 +58,47 @@ func madeUp(ours figures) *report {
 	return rep
 }
 
+// TestLMetricWins holds that LMetric wins where it is better in all rounds, by more than a hundredth.
+func TestLMetricWins(t *testing.T) {
+	for _, tc := range []struct {
+		ours figures
+		by   []string
+	}{
+		{figures{102, 190, 0.9, 1.2}, []string{"e2e", "ttft", "tpot"}},
+		{figures{99, 204, 0.9, 1.2}, []string{"ttft_p99"}},
+		{figures{100.5, 200, 0.9, 1.2}, nil},
+	} {
+		rep := madeUp(tc.ours)
+		wins, line := rep.lmetricWins("trees2"), rep.line()
+		want := 0.0
+		if len(tc.by) > 1 {
+			want = float64(len(rep.workloads))
+		}
+		if !slices.Equal(wins, tc.by) || line["lmetric_wins"] != want {
+			t.Errorf("%+v: by %v on %v workloads, want by %v on %g", tc.ours, wins, line["lmetric_wins"], tc.by, want)
+		}
+	}
+	rep := madeUp(figures{102, 190, 0.9, 1.2})
+	rep.Drop("*", lmetricName)
+	if by := rep.lmetricWins("trees2"); by != nil {
+		t.Errorf("it was not played, and wins by %v", by)
+	}
+}
+
+// TestBetweenTokens holds that only answers of several tokens that came to their end count.
+func TestBetweenTokens(t *testing.T) {
+	ms := time.Millisecond
+	samples := []loadgen.Sample{
+		{Status: 200, TTFT: 10 * ms, Total: 30 * ms, Tokens: 11},
+		{Status: 200, TTFT: 10 * ms, Total: 50 * ms, Tokens: 11},
+		{Status: 200, TTFT: 10 * ms, Total: 50 * ms, Tokens: 1},
+		{Status: 200, TTFT: 10 * ms, Total: 90 * ms, Tokens: 3, Error: "cut"},
+	}
+	if got := betweenTokens(samples); got != 3 || betweenTokens(nil) != 0 {
+		t.Errorf("%g ms", got)
+	}
+}
+
 func TestLineFormsRatiosWithinARound(t *testing.T) {
 	line := madeUp(figures{40, 100, 0.95, 1.1}).line()
 	for name, want := range map[string]float64{
@@ -71,7 +113,8 @@ func TestLineFormsRatiosWithinARound(t *testing.T) {
 			t.Errorf("%s is %v, %+v, want %v in both rounds", name, line[name], spread, want)
 		}
 	}
-	if line["target_met"] != true || line["errors"] != 0 {
+	if line["target_met"] != true || line["errors"] != 0 || line["e2e_vs_best_max"] != 0.4 ||
+		line["tpot_vs_best_max"] != 0.4 || line["lmetric_wins"] != 0.0 {
 		t.Errorf("%v", line)
 	}
 	if _, err := json.Marshal(line); err != nil {

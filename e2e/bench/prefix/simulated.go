@@ -3,29 +3,67 @@ package prefix
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/simload"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/internal/mooncake"
 	"github.com/warmgate/warmgate/internal/simulate"
 )
 
+// Simulation is a workload in simulated time.
+type Simulation struct {
+	Name, About string
+	Fleet       []simulate.Engine
+	Loads       func(seed uint64) func() simulate.Load // makes the load of a seed, as often as it is wanted
+}
+
+// Simulations returns the workloads at a share of the servers' capacity. Those of a trace are left out without one.
+func Simulations(trace []mooncake.Request, load float64) (all []Simulation) {
+	const requests = 2400
+	for _, w := range append(workloads(), replays(trace, 0, requests, time.Second)...) {
+		if w.write == nil {
+			continue
+		}
+		w := w
+		at := sync.OnceValue(func() workload { return w.at(load, capacityOf(&w, 1)) })
+		all = append(all, Simulation{
+			Name: w.name, About: fmt.Sprintf("%s; %d servers of %s", w.about, w.servers, compare.Describe(w.server)),
+			Fleet: w.fleet(),
+			Loads: func(seed uint64) func() simulate.Load {
+				w := at()
+				return w.simulation(seed).New
+			},
+		})
+	}
+	return all
+}
+
+// fleet returns the servers as the simulation has them.
+func (w *workload) fleet() []simulate.Engine {
+	return simulate.Alike(w.servers, simulate.Engine{Config: w.server.Config, Times: w.server.Tuning.Times})
+}
+
+// simulation returns the traffic of a seed as the simulation plays it.
+func (w *workload) simulation(seed uint64) *simload.Play {
+	return &simload.Play{
+		Scripts: w.scripts(seed), Users: w.users, InTurns: w.inTurns, Plain: w.plain,
+		Apart: 20 * time.Millisecond, Warm: func(_, turn int) bool { return turn < w.warm },
+	}
+}
+
 // simulated plays a workload with a policy for three seeds and returns the medians.
 func simulated(w *workload, policy string) (cached, ttft float64, err error) {
 	var all [2][]float64
 	for seed := range uint64(3) {
-		play := simload.Play{
-			Scripts: w.scripts(seed + 1), Users: w.users, InTurns: w.inTurns, Plain: w.plain,
-			Apart: 20 * time.Millisecond, Warm: func(_, turn int) bool { return turn < w.warm },
-		}
 		c, err := simulate.OfPolicy(policy)
 		if err != nil {
 			return 0, 0, err
 		}
 		c.NoMetrics = true
-		fleet := simulate.Alike(w.servers, simulate.Engine{Config: w.server.Config, Times: w.server.Tuning.Times})
-		r, err := simulate.Run(play.New(), fleet, c, seed+1, nil)
+		r, err := simulate.Run(w.simulation(seed+1).New(), w.fleet(), c, seed+1, nil)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -17,6 +17,9 @@ type Engine struct {
 	waiting []*Request // first come, first served; preempted ones at the front
 	running []*Request // in order of admission
 	starved bool       // the last step left a request waiting for memory
+	apart   bool       // see Apart
+
+	processor *Processor // that it shares with others, nil for none
 
 	begun   time.Duration // when the steps under way began
 	step    time.Duration // how long each of them takes
@@ -37,6 +40,29 @@ func New(cfg enginesim.Config, times enginesim.Times) *Engine {
 
 // Config returns the configuration, without gaps.
 func (e *Engine) Config() enginesim.Config { return e.cfg }
+
+// Times returns what work takes.
+func (e *Engine) Times() enginesim.Times { return e.times }
+
+// Apart has requests not slow each other down, as in simulators that compute no batches: each step takes as long as one
+// that decodes for one request, and computes up to MaxBatchedTokens for each prompt.
+func (e *Engine) Apart() { e.apart = true }
+
+// IsApart reports whether it does.
+func (e *Engine) IsApart() bool { return e.apart }
+
+// SetSpeed changes the speed, see [enginesim.Times]. A step under way takes as long as it would have.
+func (e *Engine) SetSpeed(now time.Duration, speed float64) {
+	e.times.Speed = speed
+	e.cutSteps(now)
+}
+
+// cutSteps has the step under way be the last one.
+func (e *Engine) cutSteps(now time.Duration) {
+	if e.steps > 1 {
+		e.steps = max(1, int((now-e.begun+e.step-1)/e.step))
+	}
+}
 
 // Ends is when the steps under way end, 0 for an idle engine. It changes with [Engine.Add] and [Engine.Begin].
 func (e *Engine) Ends() time.Duration {
@@ -88,9 +114,8 @@ func (e *Engine) Add(r *Request, now time.Duration) error {
 		return ErrQueueFull
 	}
 	r.arrived = now
-	if e.steps > 1 && len(e.waiting) == 0 && len(e.running) < e.cfg.MaxNumSeqs {
-		// the step that is under way is the last one without it
-		e.steps = max(1, int((now-e.begun+e.step-1)/e.step))
+	if len(e.waiting) == 0 && len(e.running) < e.cfg.MaxNumSeqs {
+		e.cutSteps(now) // the step that is under way is the last one without it
 	}
 	e.waiting = append(e.waiting, r)
 	return nil
@@ -107,7 +132,9 @@ func (e *Engine) Begin(now time.Duration) {
 	prompts, prefill, decodes := 0, 0, 0
 	count := func(r *Request, n int) {
 		r.share = n
-		budget -= n
+		if !e.apart {
+			budget -= n
+		}
 		if n == 1 && r.computed >= r.prompt {
 			decodes++
 			return
@@ -145,7 +172,7 @@ func (e *Engine) Begin(now time.Duration) {
 	if decodes+prefill == 0 {
 		return
 	}
-	e.steps, e.step = 1, max(1, e.times.Step(prompts, prefill, decodes, 0))
+	e.steps, e.step = 1, e.takes(prompts, prefill, decodes)
 	if prefill == 0 && decodes == len(e.running) {
 		e.steps = e.alike()
 	}
@@ -157,6 +184,9 @@ func (e *Engine) alike() int {
 	n := e.running[0].Answer
 	for _, r := range e.running {
 		n = min(n, r.Answer-r.generated)
+	}
+	if e.processor != nil {
+		n = min(n, lookAgain)
 	}
 	room := e.cache.free() + e.cache.idle - len(e.running)*e.cfg.BlockSize
 	return max(1, min(n, room/len(e.running)))
