@@ -189,7 +189,10 @@ var wrongServers = []panel{
 		act:  "Look at that server. It gets requests again by itself once it answers.",
 		page: "docs/troubleshooting.md#a-server-fails",
 		queries: []query{
-			{"max by (cluster) (" + latest("warmgate_ejected_endpoints", inCluster) + ") > 0", "{{cluster}}: ejected servers"},
+			{
+				"max by (cluster) (" + latest("warmgate_ejected_endpoints", inCluster) + ") > 0",
+				"{{cluster}}: ejected servers",
+			},
 			{share(failed, all) + " > 0.05", "{{endpoint}} fails"},
 			{
 				rises("warmgate_failed_answers_total", inCluster+`, reason!="refused"`, "endpoint, reason"),
