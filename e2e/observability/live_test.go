@@ -27,9 +27,11 @@ const conversations = 160
 // stage is a gateway before engines under traffic.
 type stage struct{ *fleet.Fleet }
 
-// byPrompts is a configuration with counts in Redis and metrics of the engines.
+// byPrompts is a configuration with counts in Redis and metrics of the engines. On a busy machine Redis may take longer
+// than the default, which an alert says, and rightly so.
 func byPrompts(password, page string) string {
 	return fmt.Sprintf(`{"lb_policy": "prefix_cache", "lb_config": {"password": %q, "metrics": {"path": %q},
+		"reserve_timeout": "500ms",
 		"envoy": {"admin_cluster": "warmgate-admin", "metrics_cluster": "warmgate-metrics",
 		"redis_cluster": "warmgate-redis"}}}`, password, page)
 }
