@@ -96,17 +96,20 @@ func (p *panel) build() cog.Builder[dashboard.Panel] {
 			ShowLegend(true).
 			DisplayMode(common.LegendDisplayModeList).
 			Placement(common.LegendPlacementBottom))
+	if p.needs != "" {
+		b.NoValue("No data unless " + p.needs)
+	}
 	for _, q := range p.all() {
 		b.WithTarget(prometheus.NewDataqueryBuilder().Expr(q.expr).LegendFormat(q.legend).Range())
 	}
 	return b
 }
 
-// now is what a tile shows in place of minutes: of what is wrong, and of what is well.
-var now = dashboard.ValueMapping{ValueMap: &dashboard.ValueMap{
+// since is what a tile shows in place of minutes: of what is wrong, and of what is well.
+var since = dashboard.ValueMapping{ValueMap: &dashboard.ValueMap{
 	Type: dashboard.MappingTypeValueToText,
 	Options: map[string]dashboard.ValueMappingResult{
-		"0": {Text: cog.ToPtr("now")}, "-1": {Text: cog.ToPtr("now")},
+		"0": {Text: cog.ToPtr("last 2 min")}, "-1": {Text: cog.ToPtr("now")},
 	},
 }}
 
@@ -123,11 +126,14 @@ func (p *panel) stat() cog.Builder[dashboard.Panel] {
 		GraphMode(common.BigValueGraphModeNone).
 		ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"}))
 	if p.kind == tile {
-		b.TextMode(common.BigValueTextModeValueAndName).
+		const fiveLines = 5
+		b.Height(fiveLines).
+			NoValue("not loaded, or not scraped").
+			TextMode(common.BigValueTextModeValueAndName).
 			ColorMode(common.BigValueColorModeBackground).
 			Orientation(common.VizOrientationHorizontal).
 			Text(common.NewVizTextDisplayOptionsBuilder().TitleSize(16).ValueSize(14)).
-			Mappings([]dashboard.ValueMapping{now}).
+			Mappings([]dashboard.ValueMapping{since}).
 			Thresholds(dashboard.NewThresholdsConfigBuilder().
 				Mode(dashboard.ThresholdsModeAbsolute).
 				Steps([]dashboard.Threshold{

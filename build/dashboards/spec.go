@@ -73,18 +73,26 @@ func recent(counter, where, by, over string) string {
 // rises is what was counted in the last two minutes, if anything was.
 func rises(counter, where, by string) string { return recent(counter, where, by, "2m") + " > 0" }
 
+// latest is what a gauge was when it was last scraped, in the last two minutes: where a scrape fails, the gauge itself
+// is gone until the next one.
+func latest(gauge, where string) string {
+	return fmt.Sprintf("last_over_time(%s[2m])", selector(gauge, where))
+}
+
 // happened is how often a rare event was counted in the last two minutes. A counter that appears with its first event
-// has not increased by it: so it counts what was not there before.
+// has not increased by it: so it counts what was not there before, if its gateway was scraped then.
 func happened(counter, where, by string) string {
 	s := selector(counter, where)
-	return fmt.Sprintf("(%s > 0) or (%s > 0)", sum(by, "increase("+s+"[2m])"),
-		sum(by, "("+s+" unless "+s+" offset 2m)"))
+	return fmt.Sprintf("(%s > 0) or (%s > 0)", sum(by, "increase("+s+"[2m])"), sum(by, latest(s, "")+
+		" unless last_over_time("+s+"[2m] offset 2m)"+
+		" and on (job, instance) last_over_time(warmgate_config_valid[2m] offset 2m)"))
 }
 
 // still is what is so over a longer time, as it takes that to tell it from chance, and in the last two minutes: so it
-// is over soon after its cause.
+// is over soon after its cause. Before there is data of that time, nothing is known.
 func still(over string, is func(over string) string) string {
-	return fmt.Sprintf("(%s) and (%s)", is(over), is("2m"))
+	return fmt.Sprintf("(%s) and (%s) and on () group(last_over_time(warmgate_config_valid[2m] offset %s))",
+		is(over), is("2m"), over)
 }
 
 // quantile is that of a histogram, over all gateways.
@@ -139,7 +147,7 @@ func (p *panel) healthy() query {
 	for i, q := range p.queries {
 		found[i] = " unless on () (" + q.expr + ")"
 	}
-	return query{"0 * group(warmgate_config_valid) - 1" + strings.Join(found, ""), p.well}
+	return query{"0 * group(" + latest("warmgate_config_valid", "") + ") - 1" + strings.Join(found, ""), p.well}
 }
 
 // all are the queries as they are made.

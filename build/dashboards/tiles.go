@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Means of servers, by which they are compared with the others of their cluster.
@@ -27,7 +28,7 @@ func decided(counter, where, by string) string {
 
 // lasting is what a gauge has been for ten minutes.
 func lasting(gauge, is string) string {
-	return fmt.Sprintf("min_over_time(%s[10m]) %s and %s offset 10m %s", gauge, is, gauge, is)
+	return fmt.Sprintf("min_over_time(%s[10m]) %s and last_over_time(%s[2m] offset 10m) %s", gauge, is, gauge, is)
 }
 
 // timesPeers is a mean that is more than so many times as much as the others of the cluster have on average: of n
@@ -35,6 +36,22 @@ func lasting(gauge, is string) string {
 func timesPeers(of string, times int) string {
 	return fmt.Sprintf("%s > on (cluster) group_left () %d * sum by (cluster) (%s) / (count by (cluster) (%s) + %d)",
 		of, times, of, of, times-1)
+}
+
+// enough is the time per token of servers that write more than a token a second.
+func enough(over string) string {
+	return recent("warmgate_endpoint_decode_ms_total", inCluster, server, over) + " / (" +
+		recent("warmgate_endpoint_decoded_tokens_total", inCluster, server, over) + " > 1)"
+}
+
+// slowed are servers that take more than twice as long for a token as an hour or a day ago, whichever was less. Load
+// that grows slows all of a cluster: so each is measured by the one that has slowed least. Servers that are unequal by
+// design stay as unequal as they are.
+func slowed() string {
+	ago := func(ago string) string { return strings.ReplaceAll(enough("10m"), "[10m]", "[10m] offset "+ago) }
+	times := fmt.Sprintf(`(%s / min by (%s) (%s or label_replace(%s, "ago", "day", "cluster", ".*")))`,
+		enough("2m"), server, ago("1h"), ago("1d"))
+	return fmt.Sprintf("%s > on (cluster) group_left () 2 * clamp_min(min by (cluster) (%s), 1)", times, times)
 }
 
 // sinceThen is the unit of tiles: minutes.
@@ -55,6 +72,19 @@ func wrong() row {
 var noRedis = "max_over_time(warmgate_redis_up[1m]) == 0 and on (instance) " +
 	rises("warmgate_redis_failures_total", "", "instance")
 
+// unknown is that no gateway has been scraped for two minutes in which Prometheus did scrape.
+const unknown = "absent_over_time(warmgate_config_valid[2m]) and on () group(last_over_time(up[2m]) and " +
+	"last_over_time(up[2m] offset 2m))"
+
+// notScraped are gateways that Prometheus should scrape, and could an hour ago.
+const notScraped = "max_over_time(up[2m]) == 0 and on (job, instance) max_over_time(warmgate_config_valid[1h])"
+
+// noMetrics are clusters whose servers' metrics are read, and are all too old. The gauge stays when a policy is in
+// force that reads none.
+var noMetrics = "max by (cluster) (" + latest("warmgate_metrics_fresh_endpoints", inCluster) + " == 0 and " +
+	"max_over_time(warmgate_metrics_fresh_endpoints[1h]) > 0 and on (job, instance) " +
+	rises("warmgate_metrics_scrapes_total", "", "job, instance") + ")"
+
 var wrongPlugin = []panel{
 	{
 		title: "Plugin", well: "configuration in force",
@@ -62,14 +92,18 @@ var wrongPlugin = []panel{
 		act:  "The gateway's log names each mistake, in lines with warmgate:.",
 		page: "docs/troubleshooting.md#the-plugin-is-not-loaded",
 		queries: []query{
-			{"absent(warmgate_config_valid)", "not loaded, or not scraped"},
-			{"warmgate_config_valid == 0", "{{instance}}: configuration refused"},
+			{unknown, "not loaded, or not scraped"},
+			{notScraped, "{{instance}}: not scraped"},
+			{latest("warmgate_config_valid", "") + " == 0", "{{instance}}: configuration refused"},
 			{
 				happened("warmgate_config_rejected_total", "", "instance"),
 				"{{instance}}: newest configuration refused",
 			},
-			{"warmgate_config_refused_rules > 0", "{{instance}}: rules refused"},
-			{"warmgate_owners == 0 and max_over_time(warmgate_owners[1h]) > 0", "{{instance}}: VMs are dead"},
+			{latest("warmgate_config_refused_rules", "") + " > 0", "{{instance}}: rules refused"},
+			{
+				latest("warmgate_owners", "") + " == 0 and max_over_time(warmgate_owners[1h]) > 0",
+				"{{instance}}: VMs are dead",
+			},
 			{
 				happened("warmgate_recovered_panics_total", "", "instance"),
 				"{{instance}}: a defect, please report it",
@@ -83,13 +117,13 @@ var wrongPlugin = []panel{
 	{
 		title: "Redis", well: "answers, or is not used",
 		ask: "Do gateways count together?",
-		act: "The cause says what it is: auth is a wrong password, unreachable no connection. Requests are " +
-			"served meanwhile, by what each gateway knows.",
+		act: "The cause says what it is: auth is a wrong password, unreachable no connection, timeout a slow " +
+			"Redis or gateway, breaker_open that it has just failed. Requests are served meanwhile.",
 		page: "docs/troubleshooting.md#redis-fails",
 		queries: []query{
-			{recent("warmgate_redis_failures_total", "", "cause", "2m") + " > 0.2", "{{cause}}"},
+			{recent("warmgate_redis_failures_total", "", "cause", "2m") + " > 0.2", "heartbeats: {{cause}}"},
 			{noRedis, "{{instance}}: down"},
-			{decided("warmgate_store_fallbacks_total", "", "cause"), "requests without it: {{cause}}"},
+			{decided("warmgate_store_fallbacks_total", "", "cause"), "without it: {{cause}}"},
 		},
 	},
 	{
@@ -101,13 +135,14 @@ var wrongPlugin = []panel{
 		queries: []query{
 			{
 				recent("warmgate_metrics_scrapes_total", `result!="ok"`, "result", "2m") + " > 0.05",
-				"scrapes: {{result}}",
+				"scrapes fail: {{result}}",
 			},
-			{rises("warmgate_model_lists_total", `result!="ok"`, "result"), "lists of models: {{result}}"},
+			{rises("warmgate_model_lists_total", `result!="ok"`, "result"), "lists of models fail: {{result}}"},
 			{
-				"max by (cluster) (" + selector("warmgate_metrics_lacking_endpoints", inCluster) + ") > 0",
+				"max by (cluster) (" + latest("warmgate_metrics_lacking_endpoints", inCluster) + ") > 0",
 				"{{cluster}}: a metric is missing",
 			},
+			{noMetrics, "{{cluster}}: metrics too old"},
 			{
 				rises("warmgate_decisions_total", `reason="no_metrics"`, "reason"),
 				"requests without any: {{reason}}",
@@ -128,14 +163,19 @@ var wrongPlugin = []panel{
 
 const ended = "warmgate_endpoint_requests_total"
 
-// unhealthy is how many servers fail the gateway's own health checks, in clusters that the plugin knows.
-var unhealthy = `label_join(envoy_cluster_membership_total - envoy_cluster_membership_healthy > 0, "cluster", "", ` +
-	`"envoy_cluster_name") and on (instance, cluster) ` + selector("warmgate_inflight_requests", inCluster)
+// unhealthy is how many servers fail the health checks of a gateway, in clusters that the plugin knows.
+var unhealthy = `max by (cluster) (label_join(` + latest("envoy_cluster_membership_total", "") + " - " +
+	latest("envoy_cluster_membership_healthy", "") + ` > 0, "cluster", "", "envoy_cluster_name") and ` +
+	"on (instance, cluster) " + latest("warmgate_inflight_requests", inCluster) + ")"
 
 // What servers fail, all that they end, and those that have little of it.
 var (
 	failed = recent(ended, inCluster+`, outcome="server_failed"`, server, "2m")
 	all    = recent(ended, inCluster, server, "2m")
+	// The same of clusters that are chosen among.
+	failedClusters = recent("warmgate_cluster_requests_total", inCluster+`, result="failed"`, "cluster", "2m")
+	ofClusters     = recent("warmgate_cluster_requests_total", inCluster, "cluster", "2m")
+
 	little = still("5m", func(over string) string {
 		much := recent(ended, inCluster, server, over)
 		return much + " / on (cluster) group_left () (avg by (cluster) (" + much + ") > 0) < 0.25"
@@ -149,25 +189,30 @@ var wrongServers = []panel{
 		act:  "Look at that server. It gets requests again by itself once it answers.",
 		page: "docs/troubleshooting.md#a-server-fails",
 		queries: []query{
-			{"max by (cluster) (warmgate_ejected_endpoints{" + inCluster + "}) > 0", "{{cluster}}: ejected"},
+			{
+				"max by (cluster) (" + latest("warmgate_ejected_endpoints", inCluster) + ") > 0",
+				"{{cluster}}: ejected servers",
+			},
 			{share(failed, all) + " > 0.05", "{{endpoint}} fails"},
 			{
 				rises("warmgate_failed_answers_total", inCluster+`, reason!="refused"`, "endpoint, reason"),
 				"{{endpoint}}: 200 with {{reason}}",
 			},
-			{unhealthy, "{{cluster}}: fails health checks"},
+			{unhealthy, "{{cluster}}: unhealthy servers"},
+			{share(failedClusters, ofClusters) + " > 0.05", "{{cluster}} fails as a whole"},
 		},
 	},
 	{
 		title: "Slow servers", well: "equally fast",
 		ask: "Which servers are slower than the others of their cluster: twice the time per token, or three " +
-			"times the prefill?",
+			"times the prefill? Which take twice the time per token of an hour or a day ago, while another has " +
+			"not slowed?",
 		act: "Look at that server: its GPU, its neighbours, its settings. Servers of unequal hardware are " +
-			"meant to differ.",
+			"meant to differ. If all are slow alike, this is green.",
 		page: "docs/troubleshooting.md#a-server-is-slow",
 		queries: []query{
 			{ // a minute has enough tokens, if it has two scrapes; else two minutes
-				timesPeers(perToken("1m"), 2) + " or " + timesPeers(perToken("2m"), 2),
+				timesPeers(perToken("1m"), 2) + " or " + timesPeers(perToken("2m"), 2) + " or " + slowed(),
 				"{{endpoint}}: slow tokens",
 			},
 			{timesPeers(perStream("2m"), 3), "{{endpoint}}: slow first token"},
@@ -192,7 +237,7 @@ var wrongServers = []panel{
 		page: "docs/troubleshooting.md#a-model-is-not-on-all-servers",
 		queries: []query{
 			{
-				"max by (cluster, model) (" + selector("warmgate_model_lacking_endpoints", inCluster) + ") > 0 " +
+				"max by (cluster, model) (" + latest("warmgate_model_lacking_endpoints", inCluster) + ") > 0 " +
 					"unless on (cluster, model) (" + askedFor("2m") + " == 0)",
 				"{{model}}: not on all servers",
 			},
@@ -217,13 +262,13 @@ func wrongModel(over string) string {
 // What is refused although a server is idle, and what one tenant spends.
 var (
 	refused = rises("warmgate_queue_refusals_total", inCluster, "cluster") + " and on (cluster) (min by (cluster) (" +
-		sum(server, selector("warmgate_inflight_requests", inCluster)) + ") == 0)"
+		sum(server, latest("warmgate_inflight_requests", inCluster)) + ") == 0)"
 	most = still("5m", func(over string) string {
-		spenders := "count(" + recent("warmgate_cost_nano_total", `tenant!=""`, "tenant", over) + " > 0)"
-		return recent("warmgate_cost_nano_total", `tenant!=""`, "tenant, currency", over) +
-			" / on (currency) group_left () (" +
-			recent("warmgate_cost_nano_total", `tenant!=""`, "currency", over) + " > 0) > scalar(clamp(2 / " + spenders +
-			", 0.5, 0.8)) and on () " + spenders + " > 1"
+		of := recent("warmgate_cost_nano_total", `tenant!=""`, "tenant, currency", over)
+		spenders := "count by (currency) (" + of + " > 0)"
+		return of + " / on (currency) group_left () (" +
+			recent("warmgate_cost_nano_total", `tenant!=""`, "currency", over) + " > 0) > on (currency) group_left () " +
+			"clamp(2 / " + spenders + ", 0.5, 0.8) and on (currency) " + spenders + " > 1"
 	})
 )
 
@@ -237,7 +282,7 @@ var wrongRequests = []panel{
 		queries: []query{
 			{rises("warmgate_queue_refusals_total", inCluster, "reason"), "{{reason}}"},
 			{rises("warmgate_queue_left_total", inCluster, ""), "clients leave"},
-			{refused, "{{cluster}}: refused, yet a server is idle"},
+			{refused, "{{cluster}}: a server is idle"},
 			{rises("warmgate_decisions_total", `reason="at_capacity"`, "reason"), "without a queue: {{reason}}"},
 		},
 	},
@@ -268,7 +313,7 @@ var wrongRequests = []panel{
 			{rises("warmgate_budget_refusals_total", inCluster, "cluster, reason"), "{{cluster}}: {{reason}}"},
 			{most, "{{tenant}}: most of the cost in {{currency}}"},
 			{
-				"max by (endpoint) (warmgate_budget_closed_ms{" + inCluster + "}) > 0",
+				"max by (endpoint) (" + latest("warmgate_budget_closed_ms", inCluster) + ") > 0",
 				"{{endpoint}}: closed by its answers",
 			},
 		},
@@ -279,8 +324,11 @@ var wrongRequests = []panel{
 		act:  "Look at the gateways of that region, and at the way there.",
 		page: "docs/troubleshooting.md#a-region-is-not-reachable",
 		queries: []query{
-			{"max by (region) (warmgate_region_available) == 0", "{{region}}: not reachable"},
-			{"max by (region) (warmgate_region_adopted) > 0", "{{region}}: its gateways are gone"},
+			{"max by (region) (" + latest("warmgate_region_available", "") + ") == 0", "{{region}}: not reachable"},
+			{
+				"max by (region) (" + latest("warmgate_region_adopted", "") + ") > 0",
+				"{{region}}: its gateways are gone",
+			},
 			{happened("warmgate_region_hops_forged_total", "", "instance"), "{{instance}}: forged hops"},
 			{rises("warmgate_region_probe_errors_total", "", "instance"), "{{instance}}: probes fail"},
 		},

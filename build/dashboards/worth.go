@@ -2,14 +2,14 @@ package main
 
 var worthRow = row{"Is it worth it?", []panel{
 	{
-		title: "Prefill saved", unit: "ms",
+		title: "Prefill saved, in servers", unit: "short",
 		needs: "servers report cached tokens, and enough streams were seen to learn how fast they prefill",
-		ask: "How much computing of prompts do caches save, in milliseconds of prefill per second? Some of that " +
+		ask: "How much computing of prompts do caches save, in seconds of prefill per second? Some of that " +
 			"least_request would save by chance.",
-		normal:  "1000 ms is a whole server that need not be there.",
+		normal:  "1 is a whole server that need not be there.",
 		act:     "Near 0 with conversations: look at the dashboard of prefix_cache.",
 		page:    "docs/gains.md#saved-prefill",
-		queries: []query{{perSecond("warmgate_saved_prefill_ms_total", ofModel, "model"), "{{model}}"}},
+		queries: []query{{savedPrefill, "{{model}}"}},
 	},
 	{
 		title: "Prefill saved per request", unit: "ms", needs: "prefill speed is known",
@@ -19,7 +19,7 @@ var worthRow = row{"Is it worth it?", []panel{
 			"caches.",
 		page: "docs/gains.md#saved-prefill",
 		queries: []query{{share(perSecond("warmgate_saved_prefill_ms_total", ofModel, "model"),
-			perSecond("warmgate_requests_total", ofModel, "model")), "{{model}}"}},
+			perSecond("warmgate_requests_total", ofModel, "model")) + whileKnown, "{{model}}"}},
 	},
 	{
 		title: "Sent elsewhere than natively", unit: "percentunit", needs: "requests came for ten seconds",
@@ -51,6 +51,15 @@ var worthRow = row{"Is it worth it?", []panel{
 	},
 }}
 
+// speed is that of prefill, as learned: 0 while it is not known any more. Then nothing is counted as saved, which is no
+// line at 0.
+const speed = "max by (cluster, model) (warmgate_prefill_tokens_per_second{" + ofModel + "}) > 0"
+
+const whileKnown = " and on (model) (" + speed + ")"
+
+// savedPrefill is how many seconds of prefill are saved in a second.
+var savedPrefill = "1e-3 * " + perSecond("warmgate_saved_prefill_ms_total", ofModel, "model") + whileKnown
+
 // waitedBeside is a time in milliseconds per second, as a number of those who waited.
 func waitedBeside(counter string) string {
 	return "1e-3 * " + perSecond(counter, inCluster, "cluster, policy")
@@ -61,12 +70,12 @@ const slots = "it is known how many requests servers run at once, and counts are
 // savedRow is the same for who tunes prefix_cache.
 var savedRow = row{"What caches save", []panel{
 	{
-		title: "Prefill saved", unit: "ms", width: 12, needs: "the speed of prefill is learned",
-		ask:     "How many milliseconds of prefill per second do caches save?",
-		normal:  "1000 ms is a whole server that need not be there.",
+		title: "Prefill saved, in servers", unit: "short", width: 12, needs: "the speed of prefill is learned",
+		ask:     "How many seconds of prefill per second do caches save?",
+		normal:  "1 is a whole server that need not be there.",
 		act:     "Compare it before and after each change of the configuration.",
 		page:    "docs/gains.md#saved-prefill",
-		queries: []query{{perSecond("warmgate_saved_prefill_ms_total", ofModel, "model"), "{{model}}"}},
+		queries: []query{{savedPrefill, "{{model}}"}},
 	},
 	{
 		title: "Speed of prefill", unit: "si:tok/s", width: 12, needs: "enough streams were seen to learn it",
@@ -75,7 +84,7 @@ var savedRow = row{"What caches save", []panel{
 		act:    "It changes with the hardware, the model and chunked prefill.",
 		page:   "docs/gains.md#saved-prefill",
 		queries: []query{
-			{"max by (cluster, model) (warmgate_prefill_tokens_per_second{" + ofModel + "})", "{{model}}"},
+			{speed, "{{model}}"},
 		},
 	},
 }}

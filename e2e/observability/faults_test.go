@@ -1,5 +1,8 @@
 package observability
 
+// slowForAnHour is how long a server has decoded that takes three times as long for it.
+const slowForAnHour = "0+300000x19 6000000+900000x60 60900000+300000x40"
+
 // faults has a fault for each alert. An empty value takes a series of a calm gateway away.
 var faults = []fault{
 	{
@@ -111,8 +114,18 @@ var faults = []fault{
 	{
 		alert: "WarmgateServerSlowToWrite", labels: `cluster="llm",endpoint="1"`,
 		wrong: series{
-			ofServer("warmgate_endpoint_decode_ms_total", "1", ""): "0+300000x19 6000000+900000x60 60900000+300000x40",
+			ofServer("warmgate_endpoint_decode_ms_total", "1", ""): slowForAnHour,
 		},
+	},
+	{
+		alert: "WarmgateServerSlowed", labels: `cluster="llm",endpoint="1"`, past: true,
+		wrong: series{ // two of three
+			ofServer("warmgate_endpoint_decode_ms_total", "1", ""):      slowForAnHour,
+			ofServer("warmgate_endpoint_decode_ms_total", "2", ""):      slowForAnHour,
+			ofServer("warmgate_endpoint_decode_ms_total", "3", ""):      "0+300000x120",
+			ofServer("warmgate_endpoint_decoded_tokens_total", "3", ""): "0+30000x120",
+		},
+		with: []string{`cluster="llm",endpoint="2"`},
 	},
 	{
 		alert: "WarmgateServerSlowToStart", labels: `cluster="llm",endpoint="1"`,
@@ -153,7 +166,8 @@ var faults = []fault{
 	{
 		alert: "WarmgateRefusals", labels: "",
 		wrong: series{
-			`warmgate_decisions_total{policy="prefix_cache",reason="queue_timeout",` + gateway + `}`: flow(60),
+			`warmgate_decisions_total{policy="prefix_cache",reason="queue_timeout",` + gateway + `}`:            flow(60),
+			`warmgate_queue_refusals_total{cluster="llm",class="batch",reason="queue_timeout",` + gateway + `}`: flow(60),
 		},
 	},
 	{
@@ -182,6 +196,7 @@ var faults = []fault{
 		alert: "WarmgateTenantFlood", labels: "",
 		wrong: series{
 			`warmgate_decisions_total{policy="token_budget",reason="tenant_over_budget",` + gateway + `}`: flow(200),
+			`warmgate_budget_refusals_total{cluster="llm",reason="tenant_over_budget",` + gateway + `}`:   flow(200),
 		},
 		also: []string{"WarmgateRefusals"},
 	},

@@ -71,7 +71,17 @@ var own = []rule{
 	},
 	{record: "warmgate:endpoint_prefill:times_peers", expr: timesPeers("warmgate:endpoint_prefill_ms:rate5m")},
 	{record: "warmgate:endpoint_token:times_peers", expr: timesPeers("warmgate:endpoint_token_ms:rate5m")},
+	{ // than an hour or a day ago, whichever was less, of servers that write more than a token a second
+		record: timesBefore,
+		expr: "(warmgate:endpoint_token_ms:rate5m and on (cluster, endpoint)" +
+			" sum by (cluster, endpoint) (rate(warmgate_endpoint_decoded_tokens_total[5m])) > 1)" +
+			" / min by (cluster, endpoint) (avg_over_time(warmgate:endpoint_token_ms:rate5m[10m] offset 1h) or" +
+			" label_replace(avg_over_time(warmgate:endpoint_token_ms:rate5m[10m] offset 1d)," +
+			` "ago", "day", "cluster", ".*"))`,
+	},
 }
+
+const timesBefore = "warmgate:endpoint_token:times_before"
 
 // timesPeers divides what there is of an endpoint by the mean of the other endpoints of its cluster.
 func timesPeers(x string) string {

@@ -27,9 +27,11 @@ const conversations = 160
 // stage is a gateway before engines under traffic.
 type stage struct{ *fleet.Fleet }
 
-// byPrompts is a configuration with counts in Redis and metrics of the engines.
+// byPrompts is a configuration with counts in Redis and metrics of the engines. On a busy machine Redis may take longer
+// than the default, which an alert says, and rightly so.
 func byPrompts(password, page string) string {
 	return fmt.Sprintf(`{"lb_policy": "prefix_cache", "lb_config": {"password": %q, "metrics": {"path": %q},
+		"reserve_timeout": "500ms",
 		"envoy": {"admin_cluster": "warmgate-admin", "metrics_cluster": "warmgate-metrics",
 		"redis_cluster": "warmgate-redis"}}}`, password, page)
 }
@@ -138,7 +140,8 @@ func (p *prometheus) over(faults []planted) {
 	p.t.Logf("all over after %.0f s", time.Since(began).Seconds())
 }
 
-// recordedT checks that there is data of each recording rule, but of those whose reason did not occur.
+// recordedT checks that there is data of each recording rule, but of those whose reason did not occur, and of the one
+// that compares with an hour ago.
 func (p *prometheus) recordedT() {
 	p.t.Helper()
 	found := map[string]bool{}
@@ -150,7 +153,7 @@ func (p *prometheus) recordedT() {
 		want = append(want, g.rules()...)
 	}
 	for _, r := range want {
-		if !found[r.record] && r.record != "warmgate:native:ratio_rate5m" {
+		if !found[r.record] && r.record != "warmgate:native:ratio_rate5m" && r.record != timesBefore {
 			p.t.Errorf("there is nothing of %s", r.record)
 		}
 	}

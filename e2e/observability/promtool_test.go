@@ -1,7 +1,6 @@
 package observability
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -67,14 +66,16 @@ const (
 	span    = 120 // minutes that a test takes
 )
 
-// calm is a gateway at work that has nothing to complain of, for as long as a test takes: 10 requests a second.
+// calm is a gateway at work that has nothing to complain of now, for as long as a test takes: 10 requests a second. In
+// USD the smaller of two tenants has almost as much as the other.
 var calm = func() series {
 	s := series{
+		`up{` + gateway + `}`:                                                                                           "1x120",
 		`warmgate_config_valid{` + gateway + `}`:                                                                        "1x120",
 		`warmgate_config_rejected_total{` + gateway + `}`:                                                               "3x120",
 		`warmgate_config_refused_rules{` + gateway + `}`:                                                                "0x120",
 		`warmgate_owners{` + gateway + `}`:                                                                              "2x120",
-		`warmgate_store_corrected_total{` + gateway + `}`:                                                               "0x120",
+		`warmgate_store_corrected_total{` + gateway + `}`:                                                               "2x120",
 		`warmgate_redis_up{` + gateway + `}`:                                                                            "1x120",
 		`warmgate_decisions_total{policy="prefix_cache",reason="chosen",` + gateway + `}`:                               "0+600x120",
 		`warmgate_decisions_total{policy="prefix_cache",reason="no_endpoints",` + gateway + `}`:                         "4x120",
@@ -96,6 +97,11 @@ var calm = func() series {
 		`warmgate_cost_nano_total{model="m",tenant="b",currency="EUR",` + gateway + `}`:                                 "0+800x120",
 		`warmgate_cost_nano_total{model="m",tenant="c",currency="EUR",` + gateway + `}`:                                 "0+800x120",
 		`warmgate_cost_nano_total{model="m",tenant="d",currency="EUR",` + gateway + `}`:                                 "0+800x120",
+		`warmgate_cost_nano_total{model="m",tenant="a",currency="USD",` + gateway + `}`:                                 "0+600x120",
+		`warmgate_cost_nano_total{model="m",tenant="b",currency="USD",` + gateway + `}`:                                 "0+400x120",
+		`warmgate_recovered_panics_total{` + gateway + `}`:                                                              "2x120",
+		`warmgate_prefix_losses_total{cluster="llm",` + gateway + `}`:                                                   "2x120",
+		`warmgate_region_hops_forged_total{` + gateway + `}`:                                                            "2x120",
 		`warmgate_cluster_requests_total{cluster="llm",result="served",` + gateway + `}`:                                "0+600x120",
 		`warmgate_requests_total{cluster="llm",policy="prefix_cache",model="m",outcome="client_left",` + gateway + `}`:  "0+9x120",
 		`warmgate_requests_total{cluster="llm",policy="prefix_cache",model="m",outcome="client_error",` + gateway + `}`: "0+3x120",
@@ -118,6 +124,12 @@ var calm = func() series {
 		s[ofServer("warmgate_endpoint_decoded_tokens_total", endpoint, "")] = "0+30000x120"
 		s[ofServer("warmgate_inflight_requests", endpoint, "")] = "5x120"
 	}
+	// Unequal servers, of which each takes three times as long per token under the load of the hour of the fault.
+	for i, tokens := range []int{3000, 1800, 1500} {
+		labels := fmt.Sprintf(`{cluster="unequal",endpoint="%d",%s}`, i, gateway)
+		s["warmgate_endpoint_decoded_tokens_total"+labels] = fmt.Sprintf("0+%dx120", tokens)
+		s["warmgate_endpoint_decode_ms_total"+labels] = "0+30000x19 600000+90000x60 6030000+30000x40"
+	}
 	return s
 }()
 
@@ -136,6 +148,16 @@ type fault struct {
 	wrong  series
 	labels string   // of the alert, beside its name and severity
 	also   []string // alerts that the same may raise
+	with   []string // labels of more alerts of that name
+	past   bool     // it is measured by an hour ago
+}
+
+// series are those of a gateway that has the fault.
+func (f *fault) series() series {
+	all := maps.Clone(calm)
+	maps.Copy(all, f.wrong)
+	maps.DeleteFunc(all, func(_, values string) bool { return values == "" })
+	return all
 }
 
 // flow is a counter that rises by n a minute in that hour.
@@ -144,18 +166,38 @@ func flow(n int) string { return fmt.Sprintf("0x19 %d+%dx60 %dx40", n, n, n*61) 
 // during is a gauge that has a value in that hour, and another one before and after.
 func during(value, before int) string { return fmt.Sprintf("%dx19 %dx59 %dx40", before, value, before) }
 
-// TestAlerts has each alert raised by what it is for, not before its time, and by nothing else than that; and sees
-// that it is over when that is mended.
-func TestAlerts(t *testing.T) {
-	promtool := fleet.ProgramT(t, "promtool")
-	var b strings.Builder
-	// Without the rules of the conventions, which no alert needs: they would take most of the time.
+// alerting has promtool evaluate alerts, and the rules that they need. It is without those of the conventions, which
+// would take most of the time.
+func alerting(t *testing.T, every string) string {
+	t.Helper()
 	recording := filepath.Join(t.TempDir(), "recording.yaml")
 	if err := os.WriteFile(recording, []byte("groups:\n"+group("own", "", own)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(&b, "rule_files: [%q, %q]\nevaluation_interval: 2m\ntests:\n", recording,
-		harness.PathT(t, folder+"alerts.yaml"))
+	return fmt.Sprintf("rule_files: [%q, %q]\nevaluation_interval: %s\n", recording,
+		harness.PathT(t, folder+"alerts.yaml"), every)
+}
+
+// run has promtool run tests without rules.
+func run(t *testing.T, tests string) { t.Helper(); runWith(t, "", tests) }
+
+// runWith has promtool run tests.
+func runWith(t *testing.T, rules, tests string) {
+	t.Helper()
+	promtool := fleet.ProgramT(t, "promtool")
+	file := filepath.Join(t.TempDir(), "test.yaml")
+	if err := os.WriteFile(file, []byte(rules+"tests:\n"+tests), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestAlerts has each alert raised by what it is for, not before its time, and by nothing else than that; and sees
+// that it is over when that is mended.
+func TestAlerts(t *testing.T) {
+	var b strings.Builder
 	wanted := map[string]alert{}
 	for _, a := range alerts(t) {
 		wanted[a.Alert] = a
@@ -175,33 +217,27 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("nothing raises %s", name)
 		}
 	}
-	file := filepath.Join(t.TempDir(), "test.yaml")
-	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", file).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	runWith(t, alerting(t, "2m"), b.String())
 }
 
 // write adds promtool's test of a fault.
 func (f *fault) write(t *testing.T, b *strings.Builder, a alert) {
 	t.Helper()
-	f.feed(t, b, "1m")
-	labels := fmt.Sprintf(`alertname="%s",alertstate="firing",severity="%s"`, f.alert, a.Labels["severity"])
-	if f.labels != "" {
-		labels += "," + f.labels
-	}
+	feed(t, b, f.alert, "1m", f.series())
 	mine := fmt.Sprintf(`ALERTS{alertstate="firing",alertname="%s"}`, f.alert)
 	others := fmt.Sprintf(`ALERTS{alertstate="firing",alertname!~"%s"}`, strings.Join(append(f.also, f.alert), "|"))
-	sample := fmt.Sprintf("\n    exp_samples:\n    - {labels: 'ALERTS{%s}', value: 1}", labels)
+	samples := "\n    exp_samples:"
+	for _, labels := range append(f.with, f.labels) {
+		samples += fmt.Sprintf("\n    - {labels: 'ALERTS{%s}', value: 1}", strings.TrimSuffix(fmt.Sprintf(
+			`alertname="%s",alertstate="firing",severity="%s",%s`, f.alert, a.Labels["severity"], labels), ","))
+	}
 	for _, c := range []struct {
 		expr   string
 		minute int
 		want   string
 	}{
 		{mine, 19, ""},
-		{mine, 78, sample},
+		{mine, 78, samples},
 		{mine, span - 1, ""},
 		{others, 18, ""},
 		{others, 50, ""},
@@ -216,12 +252,9 @@ func (f *fault) write(t *testing.T, b *strings.Builder, a alert) {
 	}
 }
 
-// feed begins a test of promtool with what a gateway says that has a fault, a sample at each interval.
-func (f *fault) feed(t *testing.T, b *strings.Builder, every string) {
+// feed begins a test of promtool with series, a sample at each interval.
+func feed(t *testing.T, b *strings.Builder, name, every string, all series) {
 	t.Helper()
-	all := maps.Clone(calm)
-	maps.Copy(all, f.wrong)
-	maps.DeleteFunc(all, func(_, values string) bool { return values == "" })
 	type input struct{ Series, Values string }
 	var inputs []input
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -231,7 +264,7 @@ func (f *fault) feed(t *testing.T, b *strings.Builder, every string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(b, "- name: %s\n  interval: %s\n  input_series:\n%s  promql_expr_test:\n", f.alert, every,
+	fmt.Fprintf(b, "- name: %s\n  interval: %s\n  input_series:\n%s  promql_expr_test:\n", name, every,
 		regexp.MustCompile(`(?m)^`).ReplaceAllString(strings.TrimSpace(string(text)), "  ")+"\n")
 }
 
@@ -244,8 +277,7 @@ func TestRules(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "rule_files: [%q]\nevaluation_interval: 1m\ntests:\n", harness.PathT(t, folder+"rules.yaml"))
+	var b strings.Builder
 	for _, le := range []string{"250", "250.0"} {
 		fmt.Fprintf(&b, `- interval: 1m
   input_series:
@@ -268,11 +300,6 @@ func TestRules(t *testing.T) {
     - {labels: 'gen_ai_client_token_usage_sum{gen_ai_request_model="m",gen_ai_token_type="output",server_address="c",instance="a"}', value: 9}
 `, le)
 	}
-	file := filepath.Join(t.TempDir(), "test.yaml")
-	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", file).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	rules := fmt.Sprintf("rule_files: [%q]\nevaluation_interval: 1m\n", harness.PathT(t, folder+"rules.yaml"))
+	runWith(t, rules, b.String())
 }

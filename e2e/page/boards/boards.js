@@ -46,11 +46,15 @@ function el(name, attributes, ...children) {
   return element;
 }
 
+function nothing(panel) {
+  return el("div", { className: "none" }, panel.fieldConfig.defaults.noValue || "No data");
+}
+
 async function drawStat(section, panel, isTile) {
   const answers = await Promise.all(panel.targets.map((target) => ask("query", target, { time: end })));
   const found = answers.flat().filter((series) => !Number.isNaN(Number(series.value[1])));
   if (found.length === 0) {
-    section.append(el("div", { className: "none" }, "No data"));
+    section.append(nothing(panel));
   }
   for (const series of found) {
     const value = Number(series.value[1]);
@@ -77,7 +81,7 @@ async function drawLines(section, panel) {
   const times = { start: end - last, end, step };
   const found = (await Promise.all(panel.targets.map((target) => ask("query_range", target, times)))).flat();
   if (found.length === 0) {
-    section.append(el("div", { className: "none" }, "No data"));
+    section.append(nothing(panel));
     return;
   }
   const xs = Array.from({ length: Math.floor(last / step) + 1 }, (_, i) => end - last + i * step);
@@ -86,7 +90,7 @@ async function drawLines(section, panel) {
     return xs.map((x) => { const y = at.get(x); return y === undefined || !Number.isFinite(y) ? null : y; });
   });
   if (lines.flat().every((y) => y === null)) {
-    section.append(el("div", { className: "none" }, "No data"));
+    section.append(nothing(panel));
     return;
   }
   const { unit, custom } = panel.fieldConfig.defaults;
@@ -98,7 +102,7 @@ async function drawLines(section, panel) {
   const legend = found.slice(0, 12).flatMap((series, i) => {
     const mark = el("b");
     mark.style.background = color(i);
-    return [mark, series.name];
+    return [el("span", {}, mark, series.name), " "];
   });
   const place = el("div");
   place.style.flex = "1";
