@@ -118,6 +118,14 @@ var prefixScenarios = []scenario{
 			t.Errorf("%d tokens were expected to be cached, want nearly 500", got)
 		}
 	}},
+	{
+		name: "a slower server gets less, streams", policy: prefixCache, endpoints: 2,
+		needs: []Ability{SimulatedTime}, run: func(t *run) { slowerGetsLess(t, true) },
+	},
+	{
+		name: "a slower server gets less, answers in one piece", policy: prefixCache, endpoints: 2,
+		needs: []Ability{SimulatedTime}, run: func(t *run) { slowerGetsLess(t, false) },
+	},
 	{name: "names behind a long prompt", policy: prefixCache, endpoints: 1, config: `"max_inspect_bytes":4096,"body_timeout":"60s"`, run: func(t *run) {
 		for _, tools := range []string{"one", "other"} {
 			for i, wanted := range []bool{false, true, false} {
@@ -217,6 +225,44 @@ func longConversation(t *run, tools, salt string) Request {
 // work is a request of the scenario's model with a prompt of so many tokens, which begins like no other.
 func work(t *run, tokens int) Request {
 	return Request{Frames: []string{fmt.Sprintf(`{"model":%q,"prompt":"%d %s"}`, t.Name(), tokens, strings.Repeat("work", tokens))}}
+}
+
+// slowerGetsLess has one server take five times as long for a token: nearly all requests go to the other one, though
+// both are idle whenever one comes.
+func slowerGetsLess(t *run, streams bool) {
+	const tokens, requests = 20, 80
+	slow := 0 // of the latter half
+	for i := range requests {
+		r := work(t, 40+i)
+		r.Worker = 0
+		s := t.begin(r)
+		each := 10 * time.Millisecond
+		if s.Upstream() == 1 {
+			each *= 5
+			if i >= requests/2 {
+				slow++
+			}
+		}
+		if streams {
+			s.Head(200, [2]string{"content-type", eventStream})
+			for range tokens {
+				t.Advance(each)
+				s.Data("data: {\"choices\":[{\"text\":\"a\"}]}\n\n")
+			}
+			s.Data(fmt.Sprintf("data: {\"usage\":{\"prompt_tokens\":99,\"completion_tokens\":%d}}\n\n", tokens))
+			s.Data("data: [DONE]\n\n")
+		} else {
+			t.Advance(2 * each * tokens) // long enough for a clock of ticks
+			s.Head(200, [2]string{"content-type", "application/json"})
+			s.Data(fmt.Sprintf(`{"choices":[{"text":"a","finish_reason":"stop"}],`+
+				`"usage":{"prompt_tokens":99,"completion_tokens":%d}}`, 2*tokens))
+		}
+		t.finish(s)
+		t.wantDrained()
+	}
+	if slow > requests/8 {
+		t.Errorf("of %d requests %d went to a server that takes five times as long", requests/2, slow)
+	}
 }
 
 func staysWithTheConversation(t *run) {

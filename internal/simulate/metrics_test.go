@@ -37,3 +37,35 @@ func TestMetricsDoNotScatterPrompts(t *testing.T) {
 		t.Errorf("with metrics the mean time to the first token is %.2f times that without", ratio)
 	}
 }
+
+// TestSlowEnginesGetLess has half of the engines take two and a half times as long, with prefix_cache as shipped:
+// answers take about as long as if these were not there.
+func TestSlowEnginesGetLess(t *testing.T) {
+	fast, slow := DefaultEngine(), DefaultEngine()
+	fast.Times.Speed = 2.5
+	load := &Sessions{
+		Users: 41, Requests: 3000, Prompts: 30, System: 1500, Turns: 6, Question: 300, Answer: 200,
+		Think: 2 * time.Second,
+	}
+	c, err := OfPolicy("prefix_cache")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, noMetrics := range []bool{true, false} {
+		c.NoMetrics = noMetrics
+		for seed := range uint64(3) {
+			mixed, err := Run(load.New(seed), append(Alike(3, slow), Alike(3, fast)...), c, seed, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			alone, err := Run(load.New(seed), Alike(3, fast), c, seed, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ratio := mixed.Total.Mean / alone.Total.Mean; ratio > 1.1 {
+				t.Errorf("seed %d, without metrics: %t: the mean latency is %.2f times that of the fast engines alone",
+					seed, noMetrics, ratio)
+			}
+		}
+	}
+}

@@ -211,6 +211,8 @@ func (p *product) last(now time.Duration, r *Request, verdict lb.Verdict) {
 			o.ExpectedTokens = int64(float64(prompt) * l.plan.Prefix.Fraction(l.granted.Cached))
 			o.CountedTokens = l.plan.AddedTokens(l.granted.Cached)
 			o.TTFT, o.Duration = max(1, r.first-r.placed), now-r.placed
+			o.PerToken = (now - r.first) / time.Duration(max(1, r.Answer-1))
+			o.OutputTokens, o.Inflight, o.Streamed = int64(r.Answer), l.granted.Load.Requests, true
 		}
 	}
 	p.policy.Observe(now, o)

@@ -63,6 +63,7 @@ type Tracker struct {
 	endpoints  map[string]*endpointCache // by address
 	popularity popularity
 	answers    answerStats
+	paces      paces
 	ttl        time.Duration // of the latest plan
 	losses     uint64
 	scratch    []time.Duration
@@ -99,6 +100,7 @@ func (c *Tracker) TryCreditBytes(now time.Duration, blocks []prompt.Block, endpo
 func (c *Tracker) Observe(now, longest time.Duration, o lb.Outcome) {
 	c.learnTTL(now, longest, o)
 	c.answers.observe(now, &o)
+	c.paces.observe(now, &o)
 }
 
 // endpointCache is what is known of one endpoint's cache.
@@ -250,6 +252,7 @@ func (c *Tracker) Summarize(now, longest time.Duration, cs []lb.Candidate, s *Su
 		return
 	}
 	pruneIdle(c.answers.times, now, cs, func(t *answerTimes) time.Duration { return t.lastAt })
+	pruneIdle(c.paces.endpoints, now, cs, func(p *pace) time.Duration { return p.lastAt })
 	*s = Summary{TTL: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(now, cs)}
 	c.ttl = longest
 	if len(c.endpoints) == 0 || len(cs) == 0 {

@@ -228,6 +228,7 @@ func (p *prefixCache) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 		return plan, reason
 	}
 	plan.List, _ = p.engines.ApplyCosts(now, &plan, p.engine, r.Model, p.cluster.HasWeights(v))
+	plan.List = p.caches.Paced(now, plan.List, p.engine.Weights.Queue)
 	p.caches.Summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
 	tier, size := p.finish(now, r, &plan, v)
 	plan.PerRequest = p.caches.PerRequest()

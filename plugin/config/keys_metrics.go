@@ -113,9 +113,10 @@ var weighKeys = []key{
 		Name: "lb_config.metrics.weights.queue", Type: setting.Number, Min: 0, Max: maxCost, Default: "4",
 		Title: setting.Doc("Request that waits", "排队请求"),
 		Meaning: setting.Doc(
-			"Cost of a request that has to wait, in addition to `running`, in the same unit; prefix_cache uses it "+
-				"with `push: blind` only",
-			"请求需要排队时在 `running` 之外的代价，单位相同；prefix_cache 仅在 `push: blind` 时使用",
+			"Cost of a request that has to wait, in addition to `running`, in the same unit; with prefix_cache it "+
+				"multiplies what waiting for a place in the batch costs, with `push: blind` only",
+			"请求需要排队时在 `running` 之外的代价，单位相同；对 prefix_cache 则是等待批次空位的代价的倍数，"+
+				"仅在 `push: blind` 时使用",
 		),
 		Field: func(s any) any { return &s.(*Config).Engines.Weights.Queue },
 	}},

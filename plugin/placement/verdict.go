@@ -56,7 +56,10 @@ func (s *Serving) judge(now time.Duration) {
 	pl.Judge.measureCluster(&outcome)
 	if verdict == lb.Success {
 		pl.Wait.answered(now)
-		s.measure(now, &outcome)
+		if s.measure(now, &outcome) {
+			t := s.tokens()
+			measurePace(pl, now, t.Completion(), &outcome)
+		}
 		s.measurePush(now, false)
 		s.expectMetrics(now)
 	}
@@ -92,17 +95,38 @@ func (s *Serving) learnUsage(now time.Duration, o *lb.Outcome) {
 }
 
 // measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
-// not its end. Times are those of ticks, so only their averages mean something.
-func (s *Serving) measure(now time.Duration, o *lb.Outcome) {
+// not its end; and reports whether the chosen endpoint has served it. Times from the plan on are those of ticks, so
+// only their averages mean something.
+func (s *Serving) measure(now time.Duration, o *lb.Outcome) bool {
 	pl := s.Of
 	l := &pl.Lease
 	if pl.Prompt.Chain == nil || l.Addr != l.Chosen || pl.Config.Shadow {
-		return
+		return false
 	}
 	o.CountedTokens = l.Reservation.Plan.AddedTokens(l.Reservation.Grant.Cached)
 	if pl.Response.TTFT > 0 {
 		o.TTFT, o.Duration = pl.Response.TTFT, now-pl.Prompt.Chain.Planned
 	}
+	return true
+}
+
+// pacedParts is from how many parts on a stream shows how long its tokens took, and not when it was sent on.
+const pacedParts = 4
+
+// measurePace puts into the outcome how long one of the output tokens took: as the parts of a stream came from the
+// endpoint, however late the client reads them, or of an answer in one piece as a share of all.
+func measurePace(pl *Placement, now time.Duration, output int64, o *lb.Outcome) {
+	r := &pl.Response
+	n := output / int64(max(1, pl.Prompt.Work.Info.N)) // of each answer: they are computed side by side
+	switch {
+	case n < 2 || r.Streamed && r.Outputs < pacedParts:
+		return
+	case r.Streamed:
+		o.PerToken = (r.LatestAt - r.FirstAt) / time.Duration(n-1)
+	default:
+		o.PerToken = (now - pl.placedAt()) / time.Duration(n)
+	}
+	o.OutputTokens, o.Inflight, o.Streamed = n, pl.Lease.Reservation.Grant.Load.Requests, r.Streamed
 }
 
 // expectMetrics notes the answer: a page of metrics that never shows it stands still.

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/request"
+	"github.com/warmgate/warmgate/plugin/response"
 )
 
 // The outcome has the TTFT and the duration of an answer in parts from the chosen endpoint.
@@ -30,7 +31,44 @@ func TestOutcomeHasTimes(t *testing.T) {
 		c.change(pl)
 		var got lb.Outcome
 		s := Serving{Of: pl}
-		if s.measure(time.Minute+3*time.Second, &got); got != c.want {
+		if known := s.measure(time.Minute+3*time.Second, &got); got != c.want || known != (c.want.CountedTokens > 0) {
+			t.Errorf("%s: %+v, %t, want %+v", c.name, got, known, c.want)
+		}
+	}
+}
+
+// The outcome has how long a token took: of a stream as its parts came, and not of one that came in a few.
+func TestOutcomeHasPace(t *testing.T) {
+	stream := response.State{Streamed: true, FirstAt: 10 * time.Second, LatestAt: 12 * time.Second, Outputs: 4}
+	few := stream
+	few.Outputs--
+	for _, c := range []struct {
+		name     string
+		response response.State
+		output   int64
+		answers  int
+		want     lb.Outcome
+	}{
+		{"a stream", stream, 101, 0, lb.Outcome{
+			PerToken: 20 * time.Millisecond, OutputTokens: 101, Inflight: 5, Streamed: true,
+		}},
+		{"several answers side by side", stream, 404, 4, lb.Outcome{
+			PerToken: 20 * time.Millisecond, OutputTokens: 101, Inflight: 5, Streamed: true,
+		}},
+		{"a stream in few parts", few, 101, 1, lb.Outcome{}},
+		{"in one piece", response.State{}, 150, 1, lb.Outcome{
+			PerToken: 20 * time.Millisecond, OutputTokens: 150, Inflight: 5,
+		}},
+		{"one token", stream, 1, 1, lb.Outcome{}},
+		{"less than a token each", stream, 3, 4, lb.Outcome{}},
+	} {
+		pl := &Placement{}
+		pl.Response.State = c.response
+		pl.Prompt.Work.Info.N = c.answers
+		pl.Lease.plannedAt, pl.Lease.GrantedAt = 9*time.Second, 10*time.Second
+		pl.Lease.Reservation.Grant = lb.Grant{Load: lb.Load{Requests: 5}}
+		var got lb.Outcome
+		if measurePace(pl, 13*time.Second, c.output, &got); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
