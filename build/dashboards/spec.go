@@ -88,6 +88,11 @@ func happened(counter, where, by string) string {
 		" and on (job, instance) last_over_time(warmgate_config_valid[2m] offset 2m)"))
 }
 
+// said is a query whose label has a value in words.
+func said(expr, label, value, words string) string {
+	return fmt.Sprintf(`label_replace(%s, "%s", "%s", "%s", "%s")`, expr, label, words, label, value)
+}
+
 // still is what is so over a longer time, as it takes that to tell it from chance, and in the last two minutes: so it
 // is over soon after its cause. Before there is data of that time, nothing is known.
 func still(over string, is func(over string) string) string {

@@ -118,12 +118,20 @@ var wrongPlugin = []panel{
 		title: "Redis", well: "answers, or is not used",
 		ask: "Do gateways count together?",
 		act: "The cause says what it is: auth is a wrong password, unreachable no connection, timeout a slow " +
-			"Redis or gateway, breaker_open that it has just failed. Requests are served meanwhile.",
+			"Redis or gateway. Requests are served meanwhile, by what each gateway knows.",
 		page: "docs/troubleshooting.md#redis-fails",
 		queries: []query{
-			{recent("warmgate_redis_failures_total", "", "cause", "2m") + " > 0.2", "heartbeats: {{cause}}"},
+			{
+				said(recent("warmgate_redis_failures_total", "", "cause", "2m")+" > 0.2",
+					"cause", "auth", "wrong password (auth)"),
+				"heartbeats: {{cause}}",
+			},
 			{noRedis, "{{instance}}: down"},
-			{decided("warmgate_store_fallbacks_total", "", "cause"), "without it: {{cause}}"},
+			{
+				said(decided("warmgate_store_fallbacks_total", "", "cause"),
+					"cause", "breaker_open", "it has just failed"),
+				"without it: {{cause}}",
+			},
 		},
 	},
 	{
@@ -134,7 +142,8 @@ var wrongPlugin = []panel{
 		page: "docs/troubleshooting.md#engine-metrics-fail",
 		queries: []query{
 			{
-				recent("warmgate_metrics_scrapes_total", `result!="ok"`, "result", "2m") + " > 0.05",
+				said(recent("warmgate_metrics_scrapes_total", `result!="ok"`, "result", "2m")+" > 0.05",
+					"result", "status", "status, such as 404"),
 				"scrapes fail: {{result}}",
 			},
 			{rises("warmgate_model_lists_total", `result!="ok"`, "result"), "lists of models fail: {{result}}"},
@@ -239,7 +248,7 @@ var wrongServers = []panel{
 			{
 				"max by (cluster, model) (" + latest("warmgate_model_lacking_endpoints", inCluster) + ") > 0 " +
 					"unless on (cluster, model) (" + askedFor("2m") + " == 0)",
-				"{{model}}: not on all servers",
+				"model {{model}}: not on all servers",
 			},
 			{still("10m", wrongModel), "{{model}}: answered 4xx"},
 		},
