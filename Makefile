@@ -152,7 +152,7 @@ e2e-dashboards: wasm ## Pictures of dashboards of a gateway under traffic, and h
 e2e-alerts: wasm ## Two calm minutes, then eight faults: alerts by a real Prometheus begin and end, more slowly than in make e2e
 	FAULTS_LONG=1 $(GO) test -v $(LIMIT) -run TestFaults ./e2e/observability
 
-e2e-helm: wasm ## The Helm chart by Helm's own code: equal to the resources of deploy/, by their schemas, mistakes refused
+e2e-helm: wasm programs ## The Helm chart by Helm's own code: equal to the resources of deploy/, by their schemas, mistakes refused
 	build/mesh.sh helm
 
 e2e-otel: wasm ## Spans and GenAI metrics as an OpenTelemetry collector gets them; the first run builds that, for minutes

@@ -62,6 +62,9 @@ func TestNull(t *testing.T) {
 				rule := given(t, "{ingress: [a], config: {lb_policy: prefix_cache}}")
 				at(t, values, "higress").(map[string]any)["matchRules"] = []any{rule}
 			}
+			if slices.Equal(path, []any{"observability", "labels", "release"}) {
+				continue // a map of one's own: null takes the label away
+			}
 			last, key := len(path)-1, fmt.Sprintf("%v", path[len(path)-1])
 			switch section := at(t, values, path[:last]...).(type) {
 			case map[string]any:
