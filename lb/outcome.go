@@ -43,9 +43,9 @@ type Outcome struct {
 	// PerToken is how long an output token took: one behind the first of a stream, one of all of an answer in one
 	// piece; 0 if unknown.
 	PerToken     time.Duration
-	OutputTokens int64 // of the answer
-	Inflight     int64 // requests in flight at the endpoint when it was chosen
-	Streamed     bool  // the answer came in parts
+	OutputTokens int64   // of the answer; 0 if unknown
+	Load         float64 // requests in flight at the endpoint when it was chosen, over its weight
+	Streamed     bool    // the answer came in parts
 
 	FirstPart time.Duration // from the placement to the first part of the answer, for cluster_metrics; 0 if unknown
 	Whole     time.Duration // from the placement to the end of the request, for cluster_metrics; 0 if unknown

@@ -76,13 +76,13 @@ var noRedis = "max_over_time(warmgate_redis_up[1m]) == 0 and on (instance) " +
 const unknown = "absent_over_time(warmgate_config_valid[2m]) and on () group(last_over_time(up[2m]) and " +
 	"last_over_time(up[2m] offset 2m))"
 
-// notScraped are gateways that Prometheus should scrape, and could an hour ago.
-const notScraped = "max_over_time(up[2m]) == 0 and on (job, instance) max_over_time(warmgate_config_valid[1h])"
+// notScraped are gateways that Prometheus should scrape, and could within a day.
+const notScraped = "max_over_time(up[2m]) == 0 and on (job, instance) max_over_time(warmgate_config_valid[1d])"
 
 // noMetrics are clusters whose servers' metrics are read, and are all too old. The gauge stays when a policy is in
 // force that reads none.
 var noMetrics = "max by (cluster) (" + latest("warmgate_metrics_fresh_endpoints", inCluster) + " == 0 and " +
-	"max_over_time(warmgate_metrics_fresh_endpoints[1h]) > 0 and on (job, instance) " +
+	"max_over_time(warmgate_metrics_fresh_endpoints[1d]) > 0 and on (job, instance) " +
 	rises("warmgate_metrics_scrapes_total", "", "job, instance") + ")"
 
 var wrongPlugin = []panel{

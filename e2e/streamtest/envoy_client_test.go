@@ -47,7 +47,10 @@ func (d *envoy) Open(r streamtest.Request) streamtest.Stream {
 	}
 	s.conn = conn
 	d.t.Cleanup(func() { _ = conn.Close() })
-	before := d.begun()
+	before := 0.0
+	if r.Unended {
+		before = d.begun()
+	}
 	go s.read(r.Method)
 	s.write(s.head(r, id))
 	for i, frame := range r.Frames {

@@ -212,7 +212,8 @@ func (p *product) last(now time.Duration, r *Request, verdict lb.Verdict) {
 			o.CountedTokens = l.plan.AddedTokens(l.granted.Cached)
 			o.TTFT, o.Duration = max(1, r.first-r.placed), now-r.placed
 			o.PerToken = (now - r.first) / time.Duration(max(1, r.Answer-1))
-			o.OutputTokens, o.Inflight, o.Streamed = int64(r.Answer), l.granted.Load.Requests, true
+			c := &l.plan.Candidates[l.granted.Index]
+			o.OutputTokens, o.Load, o.Streamed = int64(r.Answer), float64(l.granted.Load.Requests)/c.Weight, true
 		}
 	}
 	p.policy.Observe(now, o)

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -27,9 +26,9 @@ type paces struct {
 	output    float64 // mean tokens of an answer
 	outputs   float64 // answers in it
 
-	costs     map[string]float64 // what slower endpoints cost more, in tokens, by address; nil for none
-	length    float64            // output, rounded
-	version   uint64             // of costs and length
+	length    float64 // output, as it is told: see retold
+	margin    float64 // by how much the logarithms of two endpoints differ by chance
+	version   uint64  // of what is told
 	updatedAt time.Duration
 	lists     lb.DerivedLists
 }
@@ -50,10 +49,13 @@ type kindPace struct {
 
 // pace is how slow one endpoint is. Means are over pacedAnswers answers at most, and older ones count for less.
 type pace struct {
-	answers float64 // in the means
+	seen    int     // answers, minPacedAnswers at most
+	answers float64 // in the means, as of lastAt
 	load    float64 // mean logarithm of the requests in flight
 	log     float64 // mean logarithm of the time per token, less that of its kind
 	lastAt  time.Duration
+	told    float64 // log at no load, as it is told
+	known   float64 // how much of that counts, in quarters: 0 unknown, 1 all of it
 }
 
 const (
@@ -62,25 +64,31 @@ const (
 	// paceFades is the time constant with which answers count for less. An endpoint that is not asked any more because
 	// it was slow is known less and less, and is tried again.
 	paceFades = 30 * time.Second
-	// minPacedAnswers is from how many answers on an endpoint is compared.
+	// minPacedAnswers is from how many answers on what an endpoint shows is known in full; half as many show nothing.
 	minPacedAnswers = 8
-	// minPacedTokens is the shortest answer whose time per token means something.
-	minPacedTokens = 8
+	// minPacedTokens is the shortest answer whose time per token means something, and maxPacedTokens what one counts
+	// for at most: some requests are answered many times, or report what they like.
+	minPacedTokens, maxPacedTokens = 8, 8192
+	// maxLengthFactor bounds what one answer counts for in the mean length, as a multiple of the mean.
+	maxLengthFactor = 4
 	// maxSurprise bounds by how much one answer may differ from what is expected of it, as a logarithm.
 	maxSurprise = math.Ln2
 	// pooledAnswers is how many answers of all endpoints show what load adds, and how much answers differ.
 	pooledAnswers = 512
 	// minSlope is the least sum of squares of loads that shows what load adds.
 	minSlope = 1
-	// minUnexplained is the least variance that answers are assumed to have.
-	minUnexplained = 0.01
+	// assumedAnswers and assumedVariance are what is assumed of how much answers differ before there are any.
+	assumedAnswers, assumedVariance = 32, 0.1
 	// maxKinds bounds the kinds of answers. The one that was not seen for longest is forgotten.
 	maxKinds = 64
 	// equalPace is the ratio of times up to which endpoints count as equally fast, and unequalPace that from which on
 	// they are as unequal as they seem.
 	equalPace, unequalPace = 1.15, 1.4
-	// maxPaceRatio bounds how much slower than the fastest an endpoint counts.
-	maxPaceRatio = 8
+	// maxPaceRatio bounds how much slower than the fastest an endpoint counts, and maxLead how much faster than the
+	// next one that counts: one that says wrong numbers must not draw all requests.
+	maxPaceRatio, maxLead = 8, 2
+	// retold is the share by which what is told changes, so that lists stay the same, which stores know already.
+	retold = 1.15
 	// outputCost is what one output token more costs, as tokens of a prompt. It takes as long to generate as some 100
 	// (H200: 4.3 ms and 41 µs) to 200 of them, but its client reads on meanwhile: the tenth of it counts. The value
 	// was found by simulation, in e2e/bench/placement; half and twice of it give nearly the same.
@@ -92,43 +100,56 @@ const (
 
 // observe learns from an answer.
 func (p *paces) observe(now time.Duration, o *lb.Outcome) {
+	p.addLength(o.OutputTokens)
 	if o.PerToken <= 0 || o.OutputTokens < minPacedTokens {
 		return
 	}
 	if p.endpoints == nil {
 		p.endpoints, p.kinds = map[string]*pace{}, map[answerKind]*kindPace{}
 	}
-	p.outputs = min(p.outputs+1, pooledAnswers)
-	p.output += (float64(o.OutputTokens) - p.output) / p.outputs
+	load, log := math.Log1p(max(0, o.Load)), math.Log(o.PerToken.Seconds())
 	e := p.endpoints[o.Addr]
 	if e == nil {
-		e = &pace{lastAt: now}
+		e = &pace{lastAt: now, load: load}
 		p.endpoints[o.Addr] = e
 	}
-	load, log := math.Log1p(float64(max(0, o.Inflight))), math.Log(o.PerToken.Seconds())
-	e.answers, e.lastAt = e.answersAt(now), now
-	k := p.kind(now, answerKind{o.Model, o.Streamed}, log-e.log-p.slope()*(load-e.load))
-	if log -= k.log; e.answers == 0 {
-		e.answers, e.load, e.log = 1, load, log
+	k, isNew := p.kind(now, answerKind{o.Model, o.Streamed})
+	if isNew { // what it takes is not known otherwise, so that it shows nothing of the endpoint
+		k.log = log - e.log - p.slope()*(load-e.load)
 		return
 	}
+	e.answers, e.lastAt = e.answersAt(now)+1, now
 	dx := load - e.load
-	rest := log - e.log - p.slope()*dx
-	if e.answers >= minPacedAnswers {
+	rest := log - k.log - e.log - p.slope()*dx
+	if e.seen++; e.seen > minPacedAnswers {
+		e.seen = minPacedAnswers
 		rest = min(max(rest, -maxSurprise), maxSurprise)
 		p.pool(dx, rest)
 	}
 	k.answers = min(k.answers+1, pooledAnswers)
 	k.log += rest / k.answers / 2
-	e.answers = min(e.answers+1, pacedAnswers)
+	e.answers = min(e.answers, pacedAnswers)
 	e.load += dx / e.answers
 	e.log += (rest + p.slope()*dx) / e.answers
 }
 
-// kind returns what is known of a kind of answers. For a new one, that is what the first of them takes.
-func (p *paces) kind(now time.Duration, of answerKind, log float64) *kindPace {
-	k := p.kinds[of]
-	if k == nil {
+// addLength adds the length of an answer to the mean.
+func (p *paces) addLength(tokens int64) {
+	if tokens <= 0 {
+		return
+	}
+	n := float64(min(tokens, maxPacedTokens))
+	if p.outputs >= minPacedAnswers {
+		n = min(n, maxLengthFactor*p.output)
+	}
+	p.outputs = min(p.outputs+1, pooledAnswers)
+	p.output += (n - p.output) / p.outputs
+}
+
+// kind returns what is known of a kind of answers, and whether this is the first of them.
+func (p *paces) kind(now time.Duration, of answerKind) (k *kindPace, isNew bool) {
+	k = p.kinds[of]
+	if isNew = k == nil; isNew {
 		if len(p.kinds) >= maxKinds {
 			var oldest answerKind
 			at := time.Duration(math.MaxInt64)
@@ -139,11 +160,11 @@ func (p *paces) kind(now time.Duration, of answerKind, log float64) *kindPace {
 			}
 			delete(p.kinds, oldest)
 		}
-		k = &kindPace{log: log, answers: 1}
+		k = &kindPace{answers: 1}
 		p.kinds[of] = k
 	}
 	k.lastAt = now
-	return k
+	return k, isNew
 }
 
 // pool adds an answer of an endpoint that is known to what is learned of all: by how much its load differs from the
@@ -165,45 +186,47 @@ func (e *pace) answersAt(now time.Duration) float64 {
 	return e.answers * math.Exp(-float64(max(0, now-e.lastAt))/float64(paceFades))
 }
 
-// update computes what slower endpoints cost more, once per summaryInterval. Only what is sure counts: one standard
-// error is taken off in favour of the slower endpoint, and of the one that seems to be the fastest.
+// update has what is told follow what was learned, once per summaryInterval.
 func (p *paces) update(now time.Duration) {
-	if len(p.endpoints) == 0 || p.updatedAt > 0 && now-p.updatedAt < summaryInterval {
+	if p.outputs == 0 || p.updatedAt > 0 && now-p.updatedAt < summaryInterval {
 		return
 	}
 	p.updatedAt = now
-	slope, variance := p.slope(), max(minUnexplained, p.squares/max(1, p.answers))
-	standardError := func(e *pace) (off float64, known bool) {
-		n := e.answersAt(now)
-		return math.Sqrt(variance / n), n >= minPacedAnswers/2
+	p.version++
+	if p.length == 0 || p.output > p.length*retold || p.output < p.length/retold {
+		p.length = lb.RoundDigits(p.output, 4)
 	}
-	fastest := math.Inf(1)
+	variance := (p.squares + assumedAnswers*assumedVariance) / (p.answers + assumedAnswers)
+	p.margin = lb.RoundDigits(2*math.Sqrt(variance/pacedAnswers), 1)
+	slope := p.slope()
 	for _, e := range p.endpoints {
-		if off, known := standardError(e); known {
-			fastest = min(fastest, e.log-slope*e.load+off)
-		}
-	}
-	var costs map[string]float64
-	for addr, e := range p.endpoints {
-		off, known := standardError(e)
-		if !known {
+		if e.seen < minPacedAnswers {
 			continue
 		}
-		if more := moreTime(e.log - slope*e.load - off - fastest); more > 0 {
-			if costs == nil {
-				costs = map[string]float64{}
-			}
-			// A small change should give the same list, which stores know already.
-			costs[addr] = lb.RoundDigits(outputCost*p.output*more, 3)
+		e.known = min(max(math.Floor(e.answersAt(now)-minPacedAnswers/2), 0)/(minPacedAnswers/2), 1)
+		if level := e.log - slope*e.load; math.Abs(level-e.told) > math.Log(retold)/2 {
+			e.told = level
 		}
-	}
-	if length := lb.RoundDigits(p.output, 3); length != p.length || !maps.Equal(costs, p.costs) {
-		p.costs, p.length, p.version = costs, length, p.version+1
 	}
 }
 
-// moreTime returns how much more time than the fastest an endpoint takes, as a share, given the difference of the
-// logarithms: nothing up to equalPace.
+// fastest returns the logarithm with which the candidates are compared, +Inf for none: the lowest, but not by more than
+// maxLead below the next one.
+func (p *paces) fastest(cs []lb.Candidate) float64 {
+	lowest, next := math.Inf(1), math.Inf(1)
+	for i := range cs {
+		if e := p.endpoints[cs[i].Addr]; e != nil && e.known > 0 {
+			lowest, next = min(lowest, e.told), min(next, max(lowest, e.told))
+		}
+	}
+	if next == math.Inf(1) {
+		return lowest
+	}
+	return max(lowest, next-math.Log(maxLead))
+}
+
+// moreTime returns how much more time than the fastest an endpoint takes, as a share, given by how much the logarithms
+// surely differ: nothing up to equalPace.
 func moreTime(difference float64) float64 {
 	if difference <= math.Log(equalPace) {
 		return 0
@@ -220,18 +243,18 @@ func moreTime(difference float64) float64 {
 // Before answers were seen the candidates stay as they are.
 func (c *Tracker) Paced(now time.Duration, l lb.List, queue float64) lb.List {
 	p := &c.paces
-	p.update(now)
-	waits := func(c lb.Candidate) bool { return c.OverSlope > 0 }
-	if p.length == 0 || p.costs == nil && !slices.ContainsFunc(l.Candidates, waits) {
+	if p.update(now); p.length == 0 {
 		return l
 	}
 	return p.lists.Get(now, l, lb.Mix(p.version^math.Float64bits(queue)), func(cs []lb.Candidate) []lb.Candidate {
-		out := slices.Clone(cs)
+		out, fastest := slices.Clone(cs), p.fastest(cs)
 		for i := range out {
 			o := &out[i]
-			o.Base += p.costs[o.Addr]
-			if o.OverSlope > 0 {
-				o.OverSlope = lb.RoundDigits(queue*turnCost*p.length/max(1, o.Capacity), 8)
+			if e := p.endpoints[o.Addr]; e != nil && e.known > 0 {
+				o.Base += outputCost * p.length * e.known * moreTime(e.told-fastest-p.margin)
+			}
+			if o.OverSlope > 0 { // for each weight, as the rest of its load
+				o.OverSlope = lb.RoundDigits(queue*turnCost*p.length*o.Weight/max(1, o.Capacity), 8)
 			}
 		}
 		return out

@@ -43,7 +43,7 @@ func (f *fleet) answer(i int, model uint64, times float64) {
 		seconds *= math.Pow(100, 2*f.rng.Float64()-1)
 	}
 	f.observe(f.now, &lb.Outcome{
-		Addr: fleetAddr(i), Model: model, Streamed: true, Inflight: int64(n),
+		Addr: fleetAddr(i), Model: model, Streamed: true, Load: n,
 		PerToken:     time.Duration(seconds * float64(time.Second)),
 		OutputTokens: int64(tokensOfAnswers * (0.5 + f.rng.Float64())),
 	})
@@ -59,8 +59,15 @@ func (f *fleet) run(d time.Duration) {
 	f.update(f.now)
 }
 
-// more returns how much longer than the fastest an endpoint is said to take, as a share.
-func (f *fleet) more(i int) float64 { return f.costs[fleetAddr(i)] / outputCost / f.output }
+// more returns how much longer than the fastest an endpoint is told to take, as a share.
+func (f *fleet) more(i int) float64 {
+	cs := make([]lb.Candidate, len(f.slower))
+	for i := range cs {
+		cs[i].Addr = fleetAddr(i)
+	}
+	e := f.endpoints[fleetAddr(i)]
+	return e.known * moreTime(e.told-f.fastest(cs)-f.margin)
+}
 
 // Slower endpoints cost what they take longer, whatever the load on each of them is and though some answers are wrong;
 // equal ones cost nothing.
@@ -139,34 +146,92 @@ func TestPaceOfModels(t *testing.T) {
 	}
 }
 
-// Whatever answers show, costs are numbers from 0 to what maxPaceRatio allows.
+// Whatever answers show, costs are numbers from 0 to what maxPaceRatio allows for the longest answer that counts.
 func TestCostsOfPaceAreBounded(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		p, now, longest := &paces{}, time.Duration(0), 0.0 // mean answer so far
+		c, now := NewTracker(), time.Duration(0)
+		var cs []lb.Candidate
+		for i := range 4 {
+			capacity := float64(i)
+			cs = append(cs, lb.Candidate{Addr: fleetAddr(i), Weight: 1, OverSlope: float64(i % 2), Capacity: capacity})
+		}
+		list := lb.NewList(cs)
 		for range rapid.IntRange(1, 300).Draw(rt, "answers") {
 			now += time.Duration(rapid.Int64Range(-1e9, 1e11).Draw(rt, "later"))
-			p.observe(now, &lb.Outcome{
+			c.paces.observe(now, &lb.Outcome{
 				Addr:         fleetAddr(rapid.IntRange(0, 3).Draw(rt, "endpoint")),
 				Model:        rapid.Uint64Range(0, 2).Draw(rt, "model"),
 				PerToken:     time.Duration(rapid.Int64Min(-1).Draw(rt, "per token")),
-				OutputTokens: rapid.Int64().Draw(rt, "output"), Inflight: rapid.Int64().Draw(rt, "in flight"),
+				OutputTokens: rapid.Int64().Draw(rt, "output"), Load: rapid.Float64().Draw(rt, "load"),
 				Streamed: rapid.Bool().Draw(rt, "streamed"),
 			})
-			p.update(now)
-			longest = max(longest, p.output)
-			for addr, cost := range p.costs {
-				if most := outputCost * longest * (maxPaceRatio - 1); !(cost > 0 && cost <= most) {
-					rt.Fatalf("%s costs %g, most is %g", addr, cost, most)
+			for i, o := range c.Paced(now, list, 4).Candidates {
+				const most = outputCost * maxPacedTokens * (maxPaceRatio - 1)
+				if !(o.Base >= 0 && o.Base <= most && o.OverSlope >= 0 && o.OverSlope <= 4*turnCost*maxPacedTokens) {
+					rt.Fatalf("%d: %+v", i, o)
 				}
 			}
 		}
 	})
 }
 
+// One server that says that it has generated a hundred times as many tokens as it has draws what one that is twice as
+// fast would, and one answer that is said to be endless hardly lengthens the mean.
+func TestPaceOfLiars(t *testing.T) {
+	for seed := range uint64(20) {
+		f := newFleet(seed, 1, 1, 1.5, 0.01)
+		f.run(time.Minute)
+		for i := range 3 {
+			if more := f.more(i); more > 1.1*maxLead*f.slower[i]-1 {
+				t.Errorf("seed %d: beside a liar %.2f more is told of %g times as long", seed, more, f.slower[i])
+			}
+		}
+		before := f.output
+		f.addLength(1 << 30)
+		if f.output > 1.1*before {
+			t.Errorf("seed %d: a mean of %.0f tokens after one of %.0f", seed, f.output, before)
+		}
+	}
+}
+
+// With one answer in five seconds from each of two equal servers, and one in fifty that is a hundred times too long,
+// seldom anything is told; of one that takes three times as long, nearly always.
+func TestPaceOfLittleTraffic(t *testing.T) {
+	wrong, right, all := 0, 0, 0
+	for seed := range uint64(20) {
+		f := newFleet(seed, 1, 1, 3)
+		for range 400 {
+			f.now += 5 * time.Second
+			for i := range f.slower {
+				times := 1.0
+				if f.rng.IntN(50) == 0 {
+					times = 100
+				}
+				f.answer(i, 1, times)
+			}
+			f.update(f.now)
+			if f.endpoints[fleetAddr(0)].seen < minPacedAnswers {
+				continue
+			}
+			all++
+			if f.more(0) > 0.2 || f.more(1) > 0.2 {
+				wrong++
+			}
+			if f.more(2) > 0.2 {
+				right++
+			}
+		}
+	}
+	if wrong > all/20 || right < all*9/10 {
+		t.Errorf("of %d times, something is told of equal servers in %d, and of a slow one in %d", all, wrong, right)
+	}
+}
+
 // A list gets the costs, and without any stays the one that it was.
 func TestPaced(t *testing.T) {
 	c, list := NewTracker(), lb.NewList([]lb.Candidate{
-		{Addr: fleetAddr(0), Base: 5, Slope: 1, Weight: 1}, {Addr: fleetAddr(1), Base: 7, Slope: 1, Weight: 1},
+		{Addr: fleetAddr(0), Base: 5, Slope: 1, Weight: 1},
+		{Addr: fleetAddr(1), Base: 7, Slope: 1, Weight: 2, OverSlope: 9, Capacity: 16},
 	})
 	if got := c.Paced(time.Minute, list, 4); &got.Candidates[0] != &list.Candidates[0] {
 		t.Error("a list without costs is another")
@@ -175,10 +240,18 @@ func TestPaced(t *testing.T) {
 	f.paces = &c.paces
 	f.run(time.Minute)
 	got := c.Paced(f.now, list, 4).Candidates
-	if got[0] != list.Candidates[0] || got[1].Base != 7+c.paces.costs[fleetAddr(1)] || got[1].Base < 7+tokensOfAnswers {
-		t.Errorf("%+v of %+v, costs %v", got, list.Candidates, c.paces.costs)
+	base, over := 7+outputCost*f.length*f.more(1), 4*turnCost*f.length*2/16
+	if got[0] != list.Candidates[0] || got[1].Base != base || got[1].Base < 7+tokensOfAnswers ||
+		math.Abs(got[1].OverSlope/over-1) > 0.01 {
+		t.Errorf("%+v of %+v, want %g and %g", got, list.Candidates, base, over)
 	}
-	if again := c.Paced(f.now, list, 4).Candidates; &again[0] != &got[0] {
-		t.Error("the same list is made twice")
+	f.run(time.Minute)
+	if again := c.Paced(f.now, list, 4); again.Digest() != lbDigest(got) {
+		t.Error("another list after a minute of the same")
 	}
+}
+
+func lbDigest(cs []lb.Candidate) uint64 {
+	l := lb.NewList(cs)
+	return l.Digest()
 }

@@ -46,40 +46,26 @@ func QueuedRequests(s *metrics.Snapshot) float64 {
 	return max(0, waiting-deferred)
 }
 
-// requestCapacity returns how many counted requests the engine serves without queueing, if one more takes so many
-// tokens, 0 for unknown; it is negative if external requests fill it. It is unknown until the engine has reported a
-// queue or a KV cache in use.
-func (e *engine) requestCapacity(perRequest float64) (capacity float64, known bool) {
+// requestCapacity returns how many counted requests the engine serves without queueing; it is negative if external
+// requests fill it. It is unknown until the engine has reported a queue or a KV cache in use.
+func (e *engine) requestCapacity() (capacity float64, known bool) {
 	running, ok := e.Value(metrics.Running)
 	if queued := QueuedRequests(&e.Snapshot); !ok && queued > 0 && e.Counted { // load reports only
 		return float64(e.Inflight.Requests) - queued, true
 	}
 	capacity = e.batchSize
-	if fit := e.fit(running, perRequest); fit > 0 && (capacity == 0 || fit < capacity) {
-		capacity = fit
+	if use := e.orZero(metrics.KVUse); use >= MinKVUse && running >= 2 {
+		if fit := running * fullKVUse / use; capacity == 0 || fit < capacity {
+			capacity = fit
+		}
 	}
 	return capacity - e.external, capacity > 0
-}
-
-// fit returns how many requests fit into the KV cache, those that run included, 0 if that is unknown. What is
-// left of it is divided by what one more takes. Where that is unknown, it is what those take that run, on average: too
-// much where they share a long prompt, which is in the cache once.
-func (e *engine) fit(running, perRequest float64) float64 {
-	use, tokens := e.orZero(metrics.KVUse), e.orZero(metrics.KVBlocks)*e.orZero(metrics.BlockTokens)
-	switch {
-	case use < MinKVUse:
-	case tokens > 0 && perRequest > 0:
-		return running + max(0, fullKVUse-use)*tokens/perRequest
-	case running >= 2:
-		return running * fullKVUse / use
-	}
-	return 0
 }
 
 // Slots returns how many requests that gateways count an engine runs at once, if that is known.
 func (g *Samples) Slots(addr string) (n float64, known bool) {
 	if e := g.engines[addr]; e != nil {
-		return e.requestCapacity(0)
+		return e.requestCapacity()
 	}
 	return 0, false
 }

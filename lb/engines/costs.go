@@ -123,13 +123,12 @@ func meanKVUse(samples []*engine) float64 {
 
 // capacity returns how many counted requests the engine serves without queueing.
 func (m *costModel) capacity(e *engine) (requests float64, known bool) {
-	if m.unit != lb.Tokens {
-		return e.requestCapacity(0)
-	}
-	requests, known = e.requestCapacity(m.cluster.meanTokens)
-	tokens, ok := e.tokenCapacity(m.requestLoad)
-	if fit := tokens / m.requestLoad; ok && (!known || fit < requests) {
-		return fit, true
+	requests, known = e.requestCapacity()
+	if m.unit == lb.Tokens {
+		tokens, ok := e.tokenCapacity(m.requestLoad)
+		if fit := tokens / m.requestLoad; ok && (!known || fit < requests) {
+			return fit, true
+		}
 	}
 	return requests, known
 }

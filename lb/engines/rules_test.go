@@ -97,30 +97,25 @@ func TestCapacityOfAnEngine(t *testing.T) {
 		values              fields
 		batchSize, external float64
 		counted             bool
-		perRequest          float64
 		want                float64
 		known               bool
 	}{
-		{"nothing", fields{}, 0, 0, true, 0, 0, false},
-		{"batch", fields{"running": 3}, 8, 0, true, 0, 8, true},
-		{"external", fields{"running": 3}, 8, 10, true, 0, -2, true},
-		{"KV cache", fields{"running": 4, "use": 0.5}, 0, 1, true, 0, 7.6 - 1, true},
-		{"KV cache above the batch", fields{"running": 4, "use": 0.5}, 5, 0, true, 0, 5, true},
-		{"KV cache below the batch", fields{"running": 4, "use": 0.5}, 10, 0, true, 0, 7.6, true},
-		{"least use", fields{"running": 2, "use": 0.2}, 0, 0, true, 0, 9.5, true},
-		{"less use", fields{"running": 2, "use": 0.19}, 0, 0, true, 0, 0, false},
-		{"one request", fields{"running": 1, "use": 0.9}, 0, 0, true, 0, 0, false},
-		{"load report", fields{"waiting": 3}, 0, 0, true, 0, 17, true},
-		{"load report without a queue", fields{"waiting": 0}, 5, 0, true, 0, 5, true},
-		{"load report, not counted", fields{"waiting": 3}, 5, 0, false, 0, 5, true},
-		{"KV cache shared", fields{"running": 4, "use": 0.5, "blocks": 100}, 0, 0, true, 10, 4 + 0.45*160, true},
-		{"KV cache shared, external", fields{"running": 4, "use": 0.5, "blocks": 100}, 0, 3, true, 1e3, 1 + 0.72, true},
-		{"KV cache filled by one", fields{"running": 1, "use": 0.9, "blocks": 100}, 0, 0, true, 40, 1 + 0.05*40, true},
-		{"KV cache full", fields{"running": 4, "use": 0.97, "blocks": 100}, 0, 0, true, 10, 4, true},
+		{"nothing", fields{}, 0, 0, true, 0, false},
+		{"batch", fields{"running": 3}, 8, 0, true, 8, true},
+		{"external", fields{"running": 3}, 8, 10, true, -2, true},
+		{"KV cache", fields{"running": 4, "use": 0.5}, 0, 1, true, 7.6 - 1, true},
+		{"KV cache above the batch", fields{"running": 4, "use": 0.5}, 5, 0, true, 5, true},
+		{"KV cache below the batch", fields{"running": 4, "use": 0.5}, 10, 0, true, 7.6, true},
+		{"least use", fields{"running": 2, "use": 0.2}, 0, 0, true, 9.5, true},
+		{"less use", fields{"running": 2, "use": 0.19}, 0, 0, true, 0, false},
+		{"one request", fields{"running": 1, "use": 0.9}, 0, 0, true, 0, false},
+		{"load report", fields{"waiting": 3}, 0, 0, true, 17, true},
+		{"load report without a queue", fields{"waiting": 0}, 5, 0, true, 5, true},
+		{"load report, not counted", fields{"waiting": 3}, 5, 0, false, 5, true},
 	} {
 		e := engine{Sample: sampleOf(t, c.values), batchSize: c.batchSize, external: c.external}
 		e.Counted, e.Inflight.Requests = c.counted, 20
-		if got, known := e.requestCapacity(c.perRequest); known != c.known || known && !near(got, c.want) {
+		if got, known := e.requestCapacity(); known != c.known || known && !near(got, c.want) {
 			t.Errorf("%s: %v %v, want %v %v", c.name, got, known, c.want, c.known)
 		}
 	}
@@ -147,7 +142,7 @@ func TestCapacityInTokens(t *testing.T) {
 		{lb.Tokens, 0, 0, 0, false},
 		{lb.Requests, 8, 5, 8, true},
 	} {
-		m := costModel{cluster: &Samples{}, unit: c.unit, requestLoad: 10}
+		m := costModel{unit: c.unit, requestLoad: 10}
 		e := &engine{Sample: sampleOf(t, fields{"blocks": c.blocks}), batchSize: c.batchSize}
 		got, known := m.capacity(e)
 		if known != c.known || known && !near(got, c.want) {

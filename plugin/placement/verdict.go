@@ -118,15 +118,19 @@ const pacedParts = 4
 func measurePace(pl *Placement, now time.Duration, output int64, o *lb.Outcome) {
 	r := &pl.Response
 	n := output / int64(max(1, pl.Prompt.Work.Info.N)) // of each answer: they are computed side by side
+	o.OutputTokens, o.Streamed = n, r.Streamed
 	switch {
-	case n < 2 || r.Streamed && r.Outputs < pacedParts:
+	case n < 2 || r.Streamed && r.Outputs < pacedParts || !r.Streamed && r.Encoded:
 		return
 	case r.Streamed:
 		o.PerToken = (r.LatestAt - r.FirstAt) / time.Duration(n-1)
 	default:
-		o.PerToken = (now - pl.placedAt()) / time.Duration(n)
+		o.PerToken = (now - max(pl.placedAt(), pl.SentAt())) / time.Duration(n)
 	}
-	o.OutputTokens, o.Inflight, o.Streamed = n, pl.Lease.Reservation.Grant.Load.Requests, r.Streamed
+	g, cs := &pl.Lease.Reservation.Grant, pl.Lease.Reservation.Plan.Candidates
+	if o.Load = float64(g.Load.Requests); g.Index < len(cs) {
+		o.Load /= cs[g.Index].Weight
+	}
 }
 
 // expectMetrics notes the answer: a page of metrics that never shows it stands still.

@@ -50,23 +50,26 @@ func TestOutcomeHasPace(t *testing.T) {
 		want     lb.Outcome
 	}{
 		{"a stream", stream, 101, 0, lb.Outcome{
-			PerToken: 20 * time.Millisecond, OutputTokens: 101, Inflight: 5, Streamed: true,
+			PerToken: 20 * time.Millisecond, OutputTokens: 101, Load: 2.5, Streamed: true,
 		}},
 		{"several answers side by side", stream, 404, 4, lb.Outcome{
-			PerToken: 20 * time.Millisecond, OutputTokens: 101, Inflight: 5, Streamed: true,
+			PerToken: 20 * time.Millisecond, OutputTokens: 101, Load: 2.5, Streamed: true,
 		}},
-		{"a stream in few parts", few, 101, 1, lb.Outcome{}},
+		{"a stream in few parts", few, 101, 1, lb.Outcome{OutputTokens: 101, Streamed: true}},
 		{"in one piece", response.State{}, 150, 1, lb.Outcome{
-			PerToken: 20 * time.Millisecond, OutputTokens: 150, Inflight: 5,
+			PerToken: 20 * time.Millisecond, OutputTokens: 150, Load: 2.5,
 		}},
-		{"one token", stream, 1, 1, lb.Outcome{}},
-		{"less than a token each", stream, 3, 4, lb.Outcome{}},
+		{"one token", stream, 1, 1, lb.Outcome{OutputTokens: 1, Streamed: true}},
+		{"in one compressed piece", response.State{Encoded: true}, 150, 1, lb.Outcome{OutputTokens: 150}},
+		{"less than a token each", stream, 3, 4, lb.Outcome{Streamed: true}},
 	} {
 		pl := &Placement{}
 		pl.Response.State = c.response
 		pl.Prompt.Work.Info.N = c.answers
-		pl.Lease.plannedAt, pl.Lease.GrantedAt = 9*time.Second, 10*time.Second
+		pl.Request = &request.Request{Body: request.Body{EndedAt: 10 * time.Second}}
+		pl.Lease.plannedAt, pl.Lease.GrantedAt = 8*time.Second, 9*time.Second
 		pl.Lease.Reservation.Grant = lb.Grant{Load: lb.Load{Requests: 5}}
+		pl.Lease.Reservation.Plan.Candidates = []lb.Candidate{{Weight: 2}}
 		var got lb.Outcome
 		if measurePace(pl, 13*time.Second, c.output, &got); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)

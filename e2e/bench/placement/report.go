@@ -180,6 +180,9 @@ const tied = 1.05
 func (rep *report) lineOf(name string) bench.Line {
 	l, at := bench.Line{}, map[string]string{}
 	worst := func(key, cell string, v float64, most bool) {
+		if math.IsNaN(v) { // there are no others
+			return
+		}
 		before := l.Value(key)
 		if l.Worst(key, v, most); math.IsNaN(before) || l.Value(key) != before {
 			at[key] = cell
