@@ -20,8 +20,13 @@ type Process struct {
 
 // Start starts cmd, whose SysProcAttr it sets. The kernel kills the child when the thread that started it ends, so one
 // goroutine keeps that thread for itself until the child is gone.
-func Start(cmd *exec.Cmd) (*Process, error) {
-	cmd.SysProcAttr = killedWithParent()
+func Start(cmd *exec.Cmd) (*Process, error) { return start(cmd, false) }
+
+// StartApart does the same in a process group of its own, which what is typed at the terminal does not interrupt.
+func StartApart(cmd *exec.Cmd) (*Process, error) { return start(cmd, true) }
+
+func start(cmd *exec.Cmd, apart bool) (*Process, error) {
+	cmd.SysProcAttr = killedWithParent(apart)
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {

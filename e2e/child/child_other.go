@@ -5,4 +5,4 @@ package child
 import "syscall"
 
 // killedWithParent has nothing to offer here. pre-commit builds the whole module, on macOS, too.
-func killedWithParent() *syscall.SysProcAttr { return nil }
+func killedWithParent(bool) *syscall.SysProcAttr { return nil }

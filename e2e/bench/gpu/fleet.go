@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/child"
@@ -51,7 +52,7 @@ func (f *fleet) startAll(ctx context.Context, m *machine, s *settings, cards []c
 	}
 	env, each := os.Environ(), s.shares(cards)
 	if each > 1 {
-		if f.mps, err = startMPS(ctx, each, filepath.Join(folder, "mps.log")); err != nil {
+		if f.mps, err = startMPS(ctx, cards, each, folder); err != nil {
 			return err
 		}
 		env = f.mps.env
@@ -69,7 +70,7 @@ func (f *fleet) startAll(ctx context.Context, m *machine, s *settings, cards []c
 	}
 	for i := range s.engines {
 		args := append([]string{filepath.Join(scripts, "cuda_server.py")}, s.options(model, port+i)...)
-		if err := f.start(s, exec.Command(s.python, args...), onCard(env, cards, i), folder); err != nil {
+		if err := f.start(s, exec.Command(s.python, args...), onCards(env, cards[i%len(cards)]), folder); err != nil {
 			return err
 		}
 		f.addrs = append(f.addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(port+i)))
@@ -77,22 +78,27 @@ func (f *fleet) startAll(ctx context.Context, m *machine, s *settings, cards []c
 	return f.await(ctx)
 }
 
-// onCard returns the environment of an engine on its GPU.
-func onCard(env []string, cards []card, i int) []string {
-	return append(env[:len(env):len(env)], "CUDA_DEVICE_ORDER=PCI_BUS_ID", // as nvidia-smi counts
-		"CUDA_VISIBLE_DEVICES="+strconv.Itoa(cards[i%len(cards)].index))
+// onCards returns the environment of a program that uses these GPUs. MPS counts those that it uses itself: numbers
+// would not mean the same to all.
+func onCards(env []string, cards ...card) []string {
+	var uuids []string
+	for _, c := range cards {
+		uuids = append(uuids, c.uuid)
+	}
+	return append(env[:len(env):len(env)], "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+		visibleDevices+"="+strings.Join(uuids, ","))
 }
 
 // describe says on what engines run, and that shares of 1/each are in force: without the service, or if it fails, CUDA
 // gives a program all of the GPU.
 func (s *settings) describe(ctx context.Context, cards []card, env []string, each int) (string, error) {
-	whole, err := s.multiprocessors(ctx, onCard(os.Environ(), cards, 0))
+	whole, err := s.multiprocessors(ctx, onCards(os.Environ(), cards[0]))
 	if err != nil {
 		return "", err
 	}
 	part := whole
 	if each > 1 {
-		if part, err = s.multiprocessors(ctx, onCard(env, cards, 0)); err != nil {
+		if part, err = s.multiprocessors(ctx, onCards(env, cards[0])); err != nil {
 			return "", err
 		}
 	}
@@ -217,9 +223,21 @@ func (f *fleet) call(ctx context.Context, method, addr, path string) (string, er
 	return string(text), err
 }
 
+// enginePatience is how long engines may take to end when they are asked to.
+const enginePatience = 20 * time.Second
+
 // stop ends the engines and what they share.
 func (f *fleet) stop() (err error) {
 	for _, p := range f.processes {
+		err = errors.Join(err, p.Signal(syscall.SIGTERM))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), enginePatience)
+	defer cancel()
+	for _, p := range f.processes {
+		select {
+		case <-p.Done():
+		case <-ctx.Done():
+		}
 		err = errors.Join(err, p.Kill())
 	}
 	if f.mps != nil {

@@ -69,8 +69,9 @@ func run(ctx context.Context, s settings) error {
 	}
 	rep := &report{settings: s, fleet: f, policies: chosen, works: loads, folder: folder}
 	err = rep.play(ctx)
-	if err = errors.Join(err, f.stop()); err != nil {
-		return err
+	stopped := f.stop()
+	if err == nil {
+		err = rep.publish(os.Stdout)
 	}
-	return rep.publish(os.Stdout)
+	return errors.Join(err, stopped)
 }

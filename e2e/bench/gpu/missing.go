@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -15,10 +16,11 @@ import (
 type machine struct {
 	look func(program string) (path string, err error)
 	ask  func(ctx context.Context, program string, args ...string) (output string, err error)
+	env  func(name string) (value string, set bool)
 }
 
 func thisMachine() *machine {
-	return &machine{look: exec.LookPath, ask: ask}
+	return &machine{look: exec.LookPath, ask: ask, env: os.LookupEnv}
 }
 
 // ask runs a program and returns what it prints, or as an error what it complains of.
@@ -47,9 +49,11 @@ const (
 
 // card is a GPU.
 type card struct {
-	index        int // as nvidia-smi counts
-	name, driver string
-	freeMiB      int
+	index   int // as nvidia-smi counts
+	uuid    string
+	name    string
+	driver  string
+	freeMiB int
 }
 
 // cardsFor returns the GPUs that are used, or an error that says all that is missing.
@@ -76,12 +80,13 @@ func (m *machine) cardsFor(ctx context.Context, s *settings) ([]card, error) {
 	return cards, nil
 }
 
-// cards returns all GPUs, those with most free memory first.
+// cards returns all GPUs that CUDA may use, those with most free memory first.
 func (m *machine) cards(ctx context.Context) ([]card, error) {
 	if _, err := m.look(smi); err != nil {
 		return nil, fmt.Errorf("no %s in PATH: want an NVIDIA GPU and its driver", smi)
 	}
-	text, err := m.ask(ctx, smi, "--query-gpu=index,driver_version,memory.free,name", "--format=csv,noheader,nounits")
+	text, err := m.ask(ctx, smi, "--query-gpu=index,uuid,driver_version,memory.free,name",
+		"--format=csv,noheader,nounits")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: want an NVIDIA GPU and its driver", smi, err)
 	}
@@ -96,22 +101,52 @@ func (m *machine) cards(ctx context.Context) ([]card, error) {
 	if len(cards) == 0 {
 		return nil, fmt.Errorf("%s lists no GPU", smi)
 	}
+	if list, set := m.env(visibleDevices); set {
+		if cards, err = visible(cards, list); err != nil {
+			return nil, err
+		}
+	}
 	slices.SortStableFunc(cards, func(a, b card) int { return cmp.Compare(b.freeMiB, a.freeMiB) })
 	return cards, nil
 }
 
+// visibleDevices in the environment has the GPUs that CUDA may use.
+const visibleDevices = "CUDA_VISIBLE_DEVICES"
+
+// visible returns the GPUs of a list of their numbers, or of UUIDs or what these begin with.
+func visible(cards []card, list string) ([]card, error) {
+	var listed []card
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		var found []card
+		for _, c := range cards {
+			if name == strconv.Itoa(c.index) || strings.HasPrefix(name, "GPU-") && strings.HasPrefix(c.uuid, name) {
+				found = append(found, c)
+			}
+		}
+		if len(found) != 1 {
+			return nil, fmt.Errorf("%s is %q: want numbers or UUIDs that %s lists, separated by commas, and it lists %d "+
+				"GPUs %q", visibleDevices, list, smi, len(found), name)
+		}
+		if !slices.Contains(listed, found[0]) {
+			listed = append(listed, found[0])
+		}
+	}
+	return listed, nil
+}
+
 // parseCard reads a line of nvidia-smi.
 func parseCard(line string) (c card, err error) {
-	fields := strings.SplitN(strings.TrimSpace(line), ", ", 4)
-	if len(fields) != 4 {
-		return c, fmt.Errorf("%s printed %q, want number, driver, free memory and name", smi, line)
+	fields := strings.SplitN(strings.TrimSpace(line), ", ", 5)
+	if len(fields) != 5 {
+		return c, fmt.Errorf("%s printed %q, want number, UUID, driver, free memory and name", smi, line)
 	}
 	index, err := strconv.Atoi(fields[0])
-	free, err2 := strconv.Atoi(fields[2])
+	free, err2 := strconv.Atoi(fields[3])
 	if err = errors.Join(err, err2); err != nil { // such as [N/A] of a GPU that is divided by MIG
 		return c, fmt.Errorf("%s printed %q: %w", smi, line, err)
 	}
-	return card{index, fields[3], fields[1], free}, nil
+	return card{index: index, uuid: fields[1], name: fields[4], driver: fields[2], freeMiB: free}, nil
 }
 
 // lacksVLLM returns an error unless Python has vLLM of the version that is wanted.

@@ -33,15 +33,16 @@ func fake(programs map[string]string) *machine {
 }
 
 const (
-	h200 = "0, 570.86.15, 143156, NVIDIA H200"
-	l4   = "0, 570.86.15, 22500, NVIDIA L4"
-	two  = "0, 570.86.15, 30000, NVIDIA A\n1, 570.86.15, 80000, NVIDIA B, large"
+	h200 = "0, GPU-0a, 570.86.15, 143156, NVIDIA H200"
+	l4   = "0, GPU-0a, 570.86.15, 22500, NVIDIA L4"
+	two  = "0, GPU-0a, 570.86.15, 30000, NVIDIA A\n1, GPU-1b, 570.86.15, 80000, NVIDIA B, large"
 )
 
 // lack is what a machine may lack.
 type lack struct {
 	smi, vllm string // what they print; "-": there is no such program
 	noMPS     bool
+	visible   string // CUDA_VISIBLE_DEVICES; "": it is not set
 	change    func(s *settings)
 	want      string // texts that are said, in their order; "": nothing is missing
 	cards     []int  // that are used
@@ -57,7 +58,7 @@ var lacks = map[string]lack{
 	},
 	"no GPU":        {smi: "", vllm: "0.26.0", want: "nvidia-smi lists no GPU"},
 	"not a list":    {smi: "No devices were found", vllm: "0.26.0", want: `printed "No devices were found"`},
-	"a divided GPU": {smi: "0, 570, [N/A], NVIDIA H200", vllm: "0.26.0", want: `"[N/A]"`},
+	"a divided GPU": {smi: "0, GPU-0a, 570, [N/A], NVIDIA H200", vllm: "0.26.0", want: `"[N/A]"`},
 	"no vLLM": {
 		smi: h200, vllm: "!exit status 1 PackageNotFoundError",
 		want: "python3 has no vLLM (exit status 1 PackageNotFoundError): pip install vllm==0.26.0",
@@ -87,10 +88,20 @@ var lacks = map[string]lack{
 	"all at once": {
 		smi: l4, vllm: "0.25.1", noMPS: true, want: "vLLM 0.25.1|no nvidia-cuda-mps-control|NVIDIA L4",
 	},
+	"hidden but one":  {smi: two, vllm: "0.26.0", visible: "1", change: pair, cards: []int{1}},
+	"none is hidden":  {smi: two, vllm: "0.26.0", visible: "0, GPU-1b,0", change: pair, cards: []int{1, 0}},
+	"named in short":  {smi: two, vllm: "0.26.0", visible: "GPU-1", change: pair, cards: []int{1}},
+	"unknown ones":    {smi: two, vllm: "0.26.0", visible: "1,2", want: `is "1,2": want numbers|lists 0 GPUs "2"`},
+	"a part of a GPU": {smi: two, vllm: "0.26.0", visible: "MIG-1b", want: `lists 0 GPUs "MIG-1b"`},
+	"more than one":   {smi: two, vllm: "0.26.0", visible: "GPU-", want: `lists 2 GPUs "GPU-"`},
+	"all are hidden":  {smi: two, vllm: "0.26.0", visible: " ", want: `lists 0 GPUs ""`},
 	"a small model": {
 		smi: l4, vllm: "0.26.0", change: func(s *settings) { s.shape, s.cacheGB = "tiny", 1 }, cards: []int{0},
 	},
 }
+
+// pair asks for two servers.
+func pair(s *settings) { s.engines = 2 }
 
 func TestWhatIsMissing(t *testing.T) {
 	for name, c := range lacks {
@@ -100,7 +111,9 @@ func TestWhatIsMissing(t *testing.T) {
 		if c.change != nil {
 			c.change(&s)
 		}
-		cards, err := fake(programs).cardsFor(t.Context(), &s)
+		m := fake(programs)
+		m.env = func(string) (string, bool) { return c.visible, c.visible != "" }
+		cards, err := m.cardsFor(t.Context(), &s)
 		if (err == nil) != (c.want == "") {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -169,11 +182,8 @@ func TestCommandLine(t *testing.T) {
 	if !strings.Contains(line, "--enforce-eager") || strings.Contains(line, "cudagraph") {
 		t.Error(line)
 	}
-	cards := []card{{index: 3}, {index: 1}}
-	for i, want := range []string{"3", "1", "3"} {
-		env := onCard([]string{"A=b"}, cards, i)
-		if !slices.Contains(env, "CUDA_VISIBLE_DEVICES="+want) || env[0] != "A=b" {
-			t.Errorf("server %d: %v", i, env)
-		}
+	env := onCards([]string{"A=b"}, card{uuid: "GPU-3"}, card{uuid: "GPU-1"})
+	if !slices.Contains(env, "CUDA_VISIBLE_DEVICES=GPU-3,GPU-1") || env[0] != "A=b" {
+		t.Error(env)
 	}
 }

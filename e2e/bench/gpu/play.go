@@ -103,10 +103,10 @@ func (rep *report) play(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		rep.replay()
 	}
-	return rep.replay()
+	return err
 }
 
 // playWork plays a load with all policies, in all rounds.

@@ -3,8 +3,11 @@ package gpu
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,11 +28,10 @@ print(json.dumps(out))`
 
 // read returns the constants of one of the scripts.
 func read(t *testing.T, name string) (c struct {
-	SHAPES      map[string][6]int
-	SPECIAL     []string
-	LETTERS     string
-	CONTEXT     int
-	ENVIRONMENT map[string]string
+	SHAPES  map[string][6]int
+	SPECIAL []string
+	LETTERS string
+	CONTEXT int
 },
 ) {
 	t.Helper()
@@ -68,12 +70,35 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestServer holds that the server resets its cache when it is asked to, and loads nothing.
+// TestServer holds that the server resets its cache when it is asked to, loads nothing and stays on this machine,
+// whatever the environment says. A module that prints its environment has the place of vLLM.
 func TestServer(t *testing.T) {
-	of := read(t, "cuda_server.py").ENVIRONMENT
-	for _, name := range []string{"VLLM_SERVER_DEV_MODE", "HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS"} {
-		if of[name] != "1" {
-			t.Errorf("%s is %q", name, of[name])
+	scripts, modules := t.TempDir(), t.TempDir()
+	openai := filepath.Join(modules, "vllm", "entrypoints", "openai")
+	err := errors.Join(os.CopyFS(scripts, engine.Scripts), os.MkdirAll(openai, 0o755),
+		os.WriteFile(filepath.Join(openai, "api_server.py"),
+			[]byte("import json, os, sys; print(json.dumps(dict(os.environ, ARGS=' '.join(sys.argv[1:]))))"), 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("python3", filepath.Join(scripts, "cuda_server.py"), "--port", "1")
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+modules, "VLLM_SERVER_DEV_MODE=0", "HF_HUB_OFFLINE=0",
+		"VLLM_HOST_IP=192.0.2.1", "OMP_NUM_THREADS=7", "CUDA_VISIBLE_DEVICES=GPU-0a")
+	out, err := cmd.CombinedOutput()
+	var of map[string]string
+	if err == nil {
+		err = json.Unmarshal(out, &of)
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, want := range map[string]string{
+		"VLLM_SERVER_DEV_MODE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_HOST_IP": "127.0.0.1",
+		"OMP_NUM_THREADS": "7", "VLLM_USE_FLASHINFER_SAMPLER": "0", "CUDA_VISIBLE_DEVICES": "GPU-0a",
+		"ARGS": "--port 1",
+	} {
+		if of[name] != want {
+			t.Errorf("%s is %q, want %q", name, of[name], want)
 		}
 	}
 }

@@ -15,15 +15,19 @@ ENVIRONMENT = {
     "VLLM_HOST_IP": "127.0.0.1",
     "GLOO_SOCKET_IFNAME": "lo",
     "NCCL_SOCKET_IFNAME": "lo",
-    "OMP_NUM_THREADS": "2",
     "TOKENIZERS_PARALLELISM": "false",
+}
+
+# Where the caller says nothing else.
+DEFAULTS = {
+    "OMP_NUM_THREADS": "2",
     "VLLM_USE_FLASHINFER_SAMPLER": "0",  # flashinfer need not be there
 }
 
 
 def main():
     die_together()
-    os.environ.update({name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()})
+    os.environ.update({**DEFAULTS, **os.environ, **ENVIRONMENT})
     sys.argv[0] = "api_server"
     # What vLLM prints is its log.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
