@@ -134,10 +134,14 @@ func areTyped(t *testing.T, log string) {
 func TestReplayOfARealGateway(t *testing.T) {
 	log := serveLogged(t)
 	prompt, cached, times := 0, 0, make([]float64, 0, logged)
+	atOnce := 0 // of a busy gateway, which finds the answer when it looks up from sending the request
 	for i := range log.Requests {
 		r := &log.Requests[i]
-		if !r.Served() || r.Prefill == 0 || len(r.Marks) == 0 || r.Reason != "chosen" {
-			t.Fatalf("%+v", r)
+		if r.Prefill == 0 {
+			atOnce++
+		}
+		if !r.Served() || atOnce > logged/10 || len(r.Marks) == 0 || r.Reason != "chosen" {
+			t.Fatalf("%+v, %d answered at once", r, atOnce)
 		}
 		prompt, cached, times = prompt+r.Prompt, cached+r.Cached, append(times, r.Prefill.Seconds())
 	}

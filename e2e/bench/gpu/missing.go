@@ -125,7 +125,7 @@ func visible(cards []card, list string) ([]card, error) {
 			}
 		}
 		if len(found) != 1 {
-			return nil, fmt.Errorf("%s is %q: want numbers or UUIDs that %s lists, separated by commas, and it lists %d "+
+			return nil, fmt.Errorf("%s is %q: want numbers or UUIDs that %s lists, separated by commas, it lists %d "+
 				"GPUs %q", visibleDevices, list, smi, len(found), name)
 		}
 		if !slices.Contains(listed, found[0]) {

@@ -47,8 +47,8 @@ func startMPS(ctx context.Context, cards []card, each int, logs string) (*mps, e
 	})
 	if err != nil {
 		m.stop()
-		return nil, fmt.Errorf("%s does not listen, see mps.log, control.log and server.log in %s: %w", mpsControl, logs,
-			err)
+		return nil, fmt.Errorf("%s does not listen, see mps.log, control.log and server.log in %s: %w",
+			mpsControl, logs, err)
 	}
 	return m, nil
 }
