@@ -44,6 +44,7 @@ func statistics(t *testing.T) map[string][]string {
 // or of Envoy.
 func TestDashboards(t *testing.T) {
 	known, page := statistics(t), harness.Get(t, vllmsimtest.StartT(t, vllmsim.Config{}).URL()+"/metrics").Body
+	known["up"] = []string{} // of Prometheus
 	known["envoy_cluster_membership_total"] = []string{"envoy_cluster_name"}
 	known["envoy_cluster_membership_healthy"] = []string{"envoy_cluster_name"}
 	files, err := filepath.Glob(harness.PathT(t, "deploy/observability/grafana/*.json"))
@@ -66,7 +67,7 @@ func TestDashboards(t *testing.T) {
 			for _, target := range panel.Targets {
 				for name, labels := range selected(t, target) {
 					asked[name] = true
-					has := append([]string{"instance", "le"}, known[name]...)
+					has := append([]string{"instance", "job", "le"}, known[name]...)
 					if known[name] == nil && !strings.Contains(page, "# TYPE "+name+" ") {
 						t.Errorf("%s: there is no %s", d.Title, name)
 					}
@@ -124,12 +125,7 @@ func selected(t *testing.T, of target) map[string][]string {
 				labels = append(labels, m.Name)
 			}
 		}
-		for _, above := range path {
-			if a, ok := above.(*parser.AggregateExpr); ok {
-				labels = append(labels, a.Grouping...)
-			}
-		}
-		found[name] = labels
+		found[name] = append(labels, grouped(path, n)...)
 		return nil
 	})
 	if len(found) == 1 { // else the label may be another metric's
@@ -140,4 +136,29 @@ func selected(t *testing.T, of target) map[string][]string {
 		}
 	}
 	return found
+}
+
+// grouped returns the labels by which a node's labels are grouped above it. Of what an expression only has to match, by
+// "and" or "unless", no labels go further up, and below a call that makes one it need not be there.
+func grouped(path []parser.Node, n parser.Node) (labels []string) {
+	for i, above := range path {
+		below := n
+		if i+1 < len(path) {
+			below = path[i+1]
+		}
+		switch a := above.(type) {
+		case *parser.AggregateExpr:
+			labels = append(labels, a.Grouping...)
+		case *parser.Call:
+			if strings.HasPrefix(a.Func.Name, "label_") {
+				made := a.Args[1].(*parser.StringLiteral).Val
+				labels = slices.DeleteFunc(labels, func(l string) bool { return l == made })
+			}
+		case *parser.BinaryExpr:
+			if (a.Op == parser.LAND || a.Op == parser.LUNLESS) && below == a.RHS {
+				labels = nil
+			}
+		}
+	}
+	return labels
 }
