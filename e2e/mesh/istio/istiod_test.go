@@ -170,7 +170,7 @@ func bootstrapOf(t *testing.T, where string) map[string]any {
 			Proxy struct{ ExtraStatTags []string } `json:"defaultConfig"`
 		} `json:"meshConfig"`
 	}
-	if err := yaml.UnmarshalStrict([]byte(lab.Block(t, document, "yaml", "meshConfig:")), &values); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(lab.Block(t, document, "yaml", "    extraStatTags:")), &values); err != nil {
 		t.Fatal(err)
 	}
 	proxy.ExtraStatTags = values.Mesh.Proxy.ExtraStatTags
