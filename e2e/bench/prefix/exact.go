@@ -3,7 +3,6 @@ package prefix
 import (
 	"crypto/sha1"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,16 +22,14 @@ import (
 // its cache at this moment or is about to compute, how many tokens a prompt is, how long the answer becomes, and all
 // that is under way. It may be used by several goroutines.
 type exact struct {
-	servers []*vllmsim.Server
-	chat    bool
-	start   time.Time
+	start time.Time
 
-	mu        sync.Mutex
-	policy    lb.Policy
-	view      lb.View
-	loads     []lb.Load
-	computing [][]*vllmsim.Prompt // by server: what it has been sent and has not answered
-	ties      *rand.Rand
+	mu sync.Mutex
+	caches
+	policy lb.Policy
+	view   lb.View
+	loads  []lb.Load
+	ties   *rand.Rand
 }
 
 // exactBlock is how many of the servers' blocks are one for the policy, which counts how popular each is. They are as
@@ -47,10 +44,9 @@ func newExact(stage *compare.Stage, w *workload, credit float64) *exact {
 	if err != nil {
 		panic(err) // the policy is there
 	}
-	n := len(stage.Servers)
 	e := &exact{
-		servers: stage.Servers, chat: !w.plain, start: time.Now(), policy: policy, view: lb.View{Cluster: "llm"},
-		loads: make([]lb.Load, n), computing: make([][]*vllmsim.Prompt, n), ties: random(1, exactName),
+		caches: newCaches(stage, w), start: time.Now(), policy: policy, view: lb.View{Cluster: "llm"},
+		loads: make([]lb.Load, len(stage.Servers)), ties: random(1, exactName),
 	}
 	for _, s := range stage.Servers {
 		e.view.Endpoints = append(e.view.Endpoints, lb.Endpoint{Addr: s.Addr()})
@@ -60,25 +56,21 @@ func newExact(stage *compare.Stage, w *workload, credit float64) *exact {
 
 // choose returns the server for a request, and counts it there until it has ended.
 func (e *exact) choose(q *scripted.Question) (server int, u scripted.UnderWay) {
-	p, err := e.servers[0].Prompt(string(q.Body), e.chat)
-	if err != nil {
-		panic(err) // the bench made the body
-	}
+	p := e.prompt(q)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	planned := time.Since(e.start)
 	request := lb.Request{
 		PromptTokens: int64(p.Tokens), OutputTokens: int64(q.Answer), Random: e.ties.Uint64(),
-		Blocks: blocksOf(&p, exactBlock), PromptBytes: p.Tokens,
+		Blocks: blocksOf(p, exactBlock), PromptBytes: p.Tokens,
 	}
-	server, work := e.cheapest(planned, &request, &p)
+	server, work := e.cheapest(planned, &request, p)
 	outcome := lb.Outcome{
 		Addr: e.view.Endpoints[server].Addr, Verdict: lb.Success, PlannedAt: planned,
 		CountedTokens: work,
 	}
 	e.add(server, 1, work)
-	e.computing[server] = append(e.computing[server], &p)
-	return server, e.follow(server, &p, int64(q.Answer), outcome)
+	return server, e.follow(server, e.compute(server, p), int64(q.Answer), outcome)
 }
 
 // cheapest returns the server for a request, and the tokens that count there for it.
@@ -89,8 +81,8 @@ func (e *exact) cheapest(now time.Duration, r *lb.Request, p *vllmsim.Prompt) (s
 	}
 	plan.Prefix.Blocks, plan.Prefix.CreditBytes = blocksOf(p, 1), finer(p, plan.Prefix.CreditBytes)
 	matched := make([]int, len(e.servers))
-	for i, s := range e.servers {
-		matched[i] = s.Cached(p, e.computing[i]...) / p.BlockTokens
+	for i := range e.servers {
+		matched[i] = e.cached(i, p) / p.BlockTokens
 	}
 	server = lb.Choose(&plan, e.loads, matched)
 	return server, plan.AddedTokens(matched[server])
@@ -98,11 +90,8 @@ func (e *exact) cheapest(now time.Duration, r *lb.Request, p *vllmsim.Prompt) (s
 
 // follow returns the callbacks that reduce and release the request's load as it gets its answer, and let the policy
 // learn from that.
-func (e *exact) follow(server int, p *vllmsim.Prompt, answer int64, o lb.Outcome) scripted.UnderWay {
+func (e *exact) follow(server int, computed func(), answer int64, o lb.Outcome) scripted.UnderWay {
 	left := o.CountedTokens
-	computed := func() {
-		e.computing[server] = slices.DeleteFunc(e.computing[server], func(q *vllmsim.Prompt) bool { return q == p })
-	}
 	return scripted.UnderWay{
 		First: func() {
 			e.mu.Lock()

@@ -1,32 +1,24 @@
 package prefix
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
-	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 // lmetric chooses the server with the lowest product of the tokens that it would have to compute for a prompt and its
 // requests with this one (Zhang et al.: "LMetric: Simple is Better", 2026). It knows what the servers' caches hold or
 // are about to. It may be used by several goroutines.
 type lmetric struct {
-	servers []*vllmsim.Server
-	chat    bool
-
-	mu        sync.Mutex
-	underWay  []int               // requests, by server
-	computing [][]*vllmsim.Prompt // by server: what it has been sent and has not answered
-	turn      int                 // the server to begin with among equals
+	mu sync.Mutex
+	caches
+	underWay []int // requests, by server
+	turn     int   // the server to begin with among equals
 }
 
 func newLMetric(stage *compare.Stage, w *workload) *lmetric {
-	n := len(stage.Servers)
-	return &lmetric{
-		servers: stage.Servers, chat: !w.plain, underWay: make([]int, n), computing: make([][]*vllmsim.Prompt, n),
-	}
+	return &lmetric{caches: newCaches(stage, w), underWay: make([]int, len(stage.Servers))}
 }
 
 // byLMetric chooses as lmetric does.
@@ -36,27 +28,21 @@ func byLMetric(stage *compare.Stage, w *workload) func(*scripted.Question) (int,
 
 // choose returns the server for a request, and counts it there until it has ended.
 func (l *lmetric) choose(q *scripted.Question) (server int, u scripted.UnderWay) {
-	p, err := l.servers[0].Prompt(string(q.Body), l.chat)
-	if err != nil {
-		panic(err) // the bench made the body
-	}
+	p := l.prompt(q)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n, lowest := len(l.servers), 0
 	for k := range n {
 		i := (l.turn + k) % n
 		// one token is always computed, since its output is the next
-		uncached := max(1, p.Tokens-l.servers[i].Cached(&p, l.computing[i]...))
+		uncached := max(1, p.Tokens-l.cached(i, p))
 		if product := uncached * (l.underWay[i] + 1); k == 0 || product < lowest {
 			server, lowest = i, product
 		}
 	}
 	l.turn++
 	l.underWay[server]++
-	l.computing[server] = append(l.computing[server], &p)
-	computed := func() {
-		l.computing[server] = slices.DeleteFunc(l.computing[server], func(q *vllmsim.Prompt) bool { return q == &p })
-	}
+	computed := l.compute(server, p)
 	return server, scripted.UnderWay{
 		First: func() {
 			l.mu.Lock()
