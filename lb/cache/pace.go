@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/recent"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -18,7 +19,7 @@ import (
 // endpoint with more load is slower, but no slower endpoint.
 type paces struct {
 	endpoints map[string]*pace // by address
-	kinds     map[answerKind]*kindPace
+	kinds     *recent.Cache[answerKind, *kindPace]
 	dxdx      float64 // sums over the latest answers of all endpoints: squares of the load's difference to its mean,
 	dxdy      float64 // products with that of the time per token,
 	squares   float64 // and squares of what remains unexplained
@@ -26,9 +27,9 @@ type paces struct {
 	output    float64 // mean tokens of an answer
 	outputs   float64 // answers in it
 
-	length    float64 // output, as it is told: see retold
-	margin    float64 // by how much the logarithms of two endpoints differ by chance
-	version   uint64  // of what is told
+	length    float64 // output, as lists have it: see levelStep
+	margin    float64 // by how much the levels of two endpoints may differ by chance
+	version   uint64  // changes with length, margin, levels and how well these are known
 	updatedAt time.Duration
 	lists     lb.DerivedLists
 }
@@ -44,7 +45,6 @@ type answerKind struct {
 type kindPace struct {
 	log     float64 // mean logarithm of the time per token, at an endpoint with pace.log of 0
 	answers float64
-	lastAt  time.Duration
 }
 
 // pace is how slow one endpoint is. Means are over pacedAnswers answers at most, and older ones count for less.
@@ -54,8 +54,8 @@ type pace struct {
 	load    float64 // mean logarithm of the requests in flight
 	log     float64 // mean logarithm of the time per token, less that of its kind
 	lastAt  time.Duration
-	told    float64 // log at no load, as it is told
-	known   float64 // how much of that counts, in quarters: 0 unknown, 1 all of it
+	level   float64 // log at no load, as lists have it: see levelStep
+	known   float64 // which part of the level counts, in quarters: 0 unknown, 1 all of it
 }
 
 const (
@@ -66,9 +66,11 @@ const (
 	paceFades = 30 * time.Second
 	// minPacedAnswers is from how many answers on what an endpoint shows is known in full; half as many show nothing.
 	minPacedAnswers = 8
-	// minPacedTokens is the shortest answer whose time per token means something, and maxPacedTokens what one counts
-	// for at most: some requests are answered many times, or report what they like.
-	minPacedTokens, maxPacedTokens = 8, 8192
+	// minPacedTokens is the shortest answer whose time per token means something.
+	minPacedTokens = 8
+	// maxPacedTokens bounds the tokens of an answer in the mean length: a batch of prompts has one usage for all of
+	// its answers, and an engine may report any number.
+	maxPacedTokens = 8192
 	// maxLengthFactor bounds what one answer counts for in the mean length, as a multiple of the mean.
 	maxLengthFactor = 4
 	// maxSurprise bounds by how much one answer may differ from what is expected of it, as a logarithm.
@@ -79,22 +81,23 @@ const (
 	minSlope = 1
 	// assumedAnswers and assumedVariance are what is assumed of how much answers differ before there are any.
 	assumedAnswers, assumedVariance = 32, 0.1
-	// maxKinds bounds the kinds of answers. The one that was not seen for longest is forgotten.
-	maxKinds = 64
+	// maxKinds bounds the kinds of answers. One that was not seen for kindTTL makes room first.
+	maxKinds, kindTTL = 64, 10 * time.Minute
 	// equalPace is the ratio of times up to which endpoints count as equally fast, and unequalPace that from which on
 	// they are as unequal as they seem.
 	equalPace, unequalPace = 1.15, 1.4
 	// maxPaceRatio bounds how much slower than the fastest an endpoint counts, and maxLead how much faster than the
 	// next one that counts: one that says wrong numbers must not draw all requests.
 	maxPaceRatio, maxLead = 8, 2
-	// retold is the share by which what is told changes, so that lists stay the same, which stores know already.
-	retold = 1.15
-	// outputCost is what one output token more costs, as tokens of a prompt. It takes as long to generate as some 100
-	// (H200: 4.3 ms and 41 µs) to 200 of them, but its client reads on meanwhile: the tenth of it counts. The value
-	// was found by simulation, in e2e/bench/placement; half and twice of it give nearly the same.
+	// levelStep is the ratio by which the mean length has to change, and its root that by which a time per token has
+	// to, until lists change: stores know a list already that stays the same.
+	levelStep = 1.15
+	// outputCost is the cost of the time that one output token takes, in tokens of a prompt. That is as long as 100
+	// tokens of a prompt take (H200: 4.3 ms and 41 µs) to 200, but the client reads meanwhile: a tenth of it counts.
+	// The value was found by simulation, in e2e/bench/placement; 8 and 24 give nearly the same.
 	outputCost = 12
-	// turnCost is what an output token costs who waits for the slot of the request that it is for: as outputCost, and
-	// half of it, since that request has begun.
+	// turnCost is what each output token of a running request costs the request that waits for its slot: half of
+	// outputCost, since half of that answer has been generated on average.
 	turnCost = outputCost / 2
 )
 
@@ -105,7 +108,7 @@ func (p *paces) observe(now time.Duration, o *lb.Outcome) {
 		return
 	}
 	if p.endpoints == nil {
-		p.endpoints, p.kinds = map[string]*pace{}, map[answerKind]*kindPace{}
+		p.endpoints, p.kinds = map[string]*pace{}, recent.New[answerKind, *kindPace](maxKinds, kindTTL)
 	}
 	load, log := math.Log1p(max(0, o.Load)), math.Log(o.PerToken.Seconds())
 	e := p.endpoints[o.Addr]
@@ -113,9 +116,10 @@ func (p *paces) observe(now time.Duration, o *lb.Outcome) {
 		e = &pace{lastAt: now, load: load}
 		p.endpoints[o.Addr] = e
 	}
-	k, isNew := p.kind(now, answerKind{o.Model, o.Streamed})
-	if isNew { // what it takes is not known otherwise, so that it shows nothing of the endpoint
-		k.log = log - e.log - p.slope()*(load-e.load)
+	kind := answerKind{o.Model, o.Streamed}
+	k, known := p.kinds.Get(now, kind)
+	if !known { // the first of its kind shows what the kind takes, and so nothing of the endpoint
+		p.kinds.Put(now, kind, &kindPace{log: log - e.log - p.slope()*(load-e.load), answers: 1})
 		return
 	}
 	e.answers, e.lastAt = e.answersAt(now)+1, now
@@ -146,27 +150,6 @@ func (p *paces) addLength(tokens int64) {
 	p.output += (n - p.output) / p.outputs
 }
 
-// kind returns what is known of a kind of answers, and whether this is the first of them.
-func (p *paces) kind(now time.Duration, of answerKind) (k *kindPace, isNew bool) {
-	k = p.kinds[of]
-	if isNew = k == nil; isNew {
-		if len(p.kinds) >= maxKinds {
-			var oldest answerKind
-			at := time.Duration(math.MaxInt64)
-			for other, known := range p.kinds {
-				if known.lastAt < at {
-					oldest, at = other, known.lastAt
-				}
-			}
-			delete(p.kinds, oldest)
-		}
-		k = &kindPace{answers: 1}
-		p.kinds[of] = k
-	}
-	k.lastAt = now
-	return k, isNew
-}
-
 // pool adds an answer of an endpoint that is known to what is learned of all: by how much its load differs from the
 // endpoint's mean, and what remains unexplained.
 func (p *paces) pool(dx, rest float64) {
@@ -186,37 +169,45 @@ func (e *pace) answersAt(now time.Duration) float64 {
 	return e.answers * math.Exp(-float64(max(0, now-e.lastAt))/float64(paceFades))
 }
 
-// update has what is told follow what was learned, once per summaryInterval.
+// update has what lists are made of follow what was learned, once per summaryInterval.
 func (p *paces) update(now time.Duration) {
 	if p.outputs == 0 || p.updatedAt > 0 && now-p.updatedAt < summaryInterval {
 		return
 	}
 	p.updatedAt = now
-	p.version++
-	if p.length == 0 || p.output > p.length*retold || p.output < p.length/retold {
-		p.length = lb.RoundDigits(p.output, 4)
+	changed := false
+	set := func(at *float64, to float64) {
+		changed = changed || *at != to
+		*at = to
+	}
+	if p.output > p.length*levelStep || p.output < p.length/levelStep {
+		set(&p.length, lb.RoundDigits(p.output, 4))
 	}
 	variance := (p.squares + assumedAnswers*assumedVariance) / (p.answers + assumedAnswers)
-	p.margin = lb.RoundDigits(2*math.Sqrt(variance/pacedAnswers), 1)
+	set(&p.margin, lb.RoundDigits(2*math.Sqrt(variance/pacedAnswers), 1))
 	slope := p.slope()
 	for _, e := range p.endpoints {
 		if e.seen < minPacedAnswers {
 			continue
 		}
-		e.known = min(max(math.Floor(e.answersAt(now)-minPacedAnswers/2), 0)/(minPacedAnswers/2), 1)
-		if level := e.log - slope*e.load; math.Abs(level-e.told) > math.Log(retold)/2 {
-			e.told = level
+		const few = minPacedAnswers / 2
+		set(&e.known, min(max(math.Floor(e.answersAt(now)-few), 0)/few, 1))
+		if level := e.log - slope*e.load; math.Abs(level-e.level) > math.Log(levelStep)/2 {
+			set(&e.level, level)
 		}
+	}
+	if changed {
+		p.version++
 	}
 }
 
-// fastest returns the logarithm with which the candidates are compared, +Inf for none: the lowest, but not by more than
-// maxLead below the next one.
+// fastest returns the level with which those of the candidates are compared, +Inf for none: the lowest, but not by more
+// than maxLead below the next one.
 func (p *paces) fastest(cs []lb.Candidate) float64 {
 	lowest, next := math.Inf(1), math.Inf(1)
 	for i := range cs {
 		if e := p.endpoints[cs[i].Addr]; e != nil && e.known > 0 {
-			lowest, next = min(lowest, e.told), min(next, max(lowest, e.told))
+			lowest, next = min(lowest, e.level), min(next, max(lowest, e.level))
 		}
 	}
 	if next == math.Inf(1) {
@@ -251,7 +242,7 @@ func (c *Tracker) Paced(now time.Duration, l lb.List, queue float64) lb.List {
 		for i := range out {
 			o := &out[i]
 			if e := p.endpoints[o.Addr]; e != nil && e.known > 0 {
-				o.Base += outputCost * p.length * e.known * moreTime(e.told-fastest-p.margin)
+				o.Base += outputCost * p.length * e.known * moreTime(e.level-fastest-p.margin)
 			}
 			if o.OverSlope > 0 { // for each weight, as the rest of its load
 				o.OverSlope = lb.RoundDigits(queue*turnCost*p.length*o.Weight/max(1, o.Capacity), 8)

@@ -66,7 +66,7 @@ func (f *fleet) more(i int) float64 {
 		cs[i].Addr = fleetAddr(i)
 	}
 	e := f.endpoints[fleetAddr(i)]
-	return e.known * moreTime(e.told-f.fastest(cs)-f.margin)
+	return e.known * moreTime(e.level-f.fastest(cs)-f.margin)
 }
 
 // Slower endpoints cost what they take longer, whatever the load on each of them is and though some answers are wrong;
@@ -141,7 +141,7 @@ func TestPaceOfModels(t *testing.T) {
 	for model := range uint64(10 * maxKinds) {
 		f.answer(0, 100+model, 1)
 	}
-	if n := len(f.kinds); n > maxKinds {
+	if n := f.kinds.Len(); n > maxKinds {
 		t.Errorf("%d kinds of answers are kept", n)
 	}
 }

@@ -215,7 +215,7 @@ func causes(e *engine.Engine, uncached, answer float64) float64 {
 		return tokens*t.PrefillTokenMS + tokens/float64(cfg.MaxBatchedTokens)*step
 	}
 	first := t.PrefillOverheadMS + prefill(float64(w.Prefill)) + prefill(uncached)
-	if n >= slots { // until so many of those before it have ended
+	if n >= slots { // it waits until n-slots+1 of the requests there have ended
 		each := float64(w.Left)/n*(t.DecodeStepMS+slots*t.DecodeSeqMS) + prefill(float64(w.Prefill))/n
 		first += (n - slots + 1) / slots * each
 	}
