@@ -85,6 +85,9 @@ func (b *clocked) Pass(d time.Duration) {
 	now := began + b.passed
 	b.conn.value("MSET", redisclient.ClockKeys[0], strconv.Itoa(int(now/time.Second)),
 		redisclient.ClockKeys[1], strconv.Itoa(int(now%time.Second/time.Microsecond)))
+	if d >= 100*time.Millisecond {
+		b.conn.endTurns()
+	}
 }
 
 // NewOwner implements storetest.Backend. Owners take part in a scope from their first reservation on.
