@@ -26,7 +26,7 @@ type paces struct {
 
 // paceState is what was learned, by all workers of a gateway together: see pace_exchange.go.
 type paceState struct {
-	learnedAt time.Duration    // when it was last learned from an answer, later by the least step if it was twice at once
+	learnedAt time.Duration    // when it was last learned from an answer, or just after if others were at that time
 	endpoints map[string]*pace // by address
 	kinds     map[answerKind]*kindPace
 	paceSums

@@ -59,6 +59,10 @@ func (e *pace) numbers() [paceNumbers]number {
 	}
 }
 
+func (k *kindPace) numbers() [2]number {
+	return [...]number{{at: &k.log, lo: -maxLog, hi: maxLog}, {at: &k.answers, lo: 1, hi: pooledAnswers}}
+}
+
 // read reads a number, and makes the reader fail if it is not what it can be.
 func (n *number) read(r *wire.Reader[string]) {
 	v := r.Float64()
@@ -136,7 +140,7 @@ func readPaces(shared string, before time.Duration) (paceState, bool) {
 	for range count {
 		kind := answerKind{model: r.Uint64(), streamed: r.Byte() == 1}
 		k := &kindPace{lastAt: readTime()}
-		for _, n := range [...]number{{at: &k.log, lo: -maxLog, hi: maxLog}, {at: &k.answers, lo: 1, hi: pooledAnswers}} {
+		for _, n := range k.numbers() {
 			n.read(&r)
 		}
 		p.kinds[kind] = k
