@@ -189,6 +189,27 @@ func TestPacesWithoutMemory(t *testing.T) {
 	}
 }
 
+// A worker whose swaps are all lost keeps its answers, and learns from them at its next tick.
+func TestPacesOfLostSwaps(t *testing.T) {
+	shared, f := &memory{val: []byte{0}, cas: 1}, newFleet(1, 1, 3)
+	c := NewTracker()
+	f.paces = &c.paces
+	c.paces.pending.used = true
+	c.Exchange(f.now, shared, "key")
+	f.run(10 * time.Second)
+	kept := len(c.paces.pending.answers)
+	shared.setErr = lb.ErrMismatch
+	c.Exchange(f.now, shared, "key")
+	if got := len(c.paces.pending.answers); kept == 0 || got != kept || c.paces.outputs > 0 || len(shared.val) > 1 {
+		t.Errorf("%d of %d answers are kept, %.0f were learned from", got, kept, c.paces.outputs)
+	}
+	shared.setErr = nil
+	c.Exchange(f.now+time.Millisecond, shared, "key")
+	if p := &c.paces; len(p.pending.answers) > 0 || p.outputs != float64(kept) || len(shared.val) == 1 {
+		t.Errorf("of %d answers %.0f were learned from", kept, c.paces.outputs)
+	}
+}
+
 // What is damaged in shared memory is as nothing: a new worker starts anew, another goes on, and both can write.
 func TestPacesBesideGarbage(t *testing.T) {
 	good, f := &memory{}, newFleet(1, 1, 3)
