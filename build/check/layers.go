@@ -117,7 +117,7 @@ var mayImport = map[string][]string{
 	"lb":                     {"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prompt", xxhash},
 	"lb/answer":              {"internal/jsontext"},
 	"lb/budget":              nil,
-	"lb/cache":               {"internal/order", "internal/recent", "lb", "lb/prefixindex", "lb/prompt"},
+	"lb/cache":               {"internal/order", "internal/wire", "lb", "lb/prefixindex", "lb/prompt"},
 	"lb/engines":             {"internal/order", "internal/recent", "lb", "metrics"},
 	"lb/engines/enginestest": {"metrics"},
 	"lb/gains":               {"internal/order", "internal/wire"},

@@ -228,13 +228,13 @@ func work(t *run, tokens int) Request {
 }
 
 // slowerGetsLess has one server take five times as long for a token: nearly all requests go to the other one, though
-// both are idle whenever one comes.
+// both are idle whenever one comes. The first worker learns that, and another goes by it.
 func slowerGetsLess(t *run, streams bool) {
 	const tokens, requests = 20, 80
 	slow := 0 // of the latter half
 	for i := range requests {
 		r := work(t, 40+i)
-		r.Worker = 0
+		r.Worker = i / (requests / 2) * (t.Workers() - 1)
 		s := t.begin(r)
 		each := 10 * time.Millisecond
 		if s.Upstream() == 1 {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/recent"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -18,20 +17,31 @@ import (
 // load adds is learned from how the answers of one endpoint differ, and taken off before endpoints are compared. An
 // endpoint with more load is slower, but no slower endpoint.
 type paces struct {
-	endpoints map[string]*pace // by address
-	kinds     *recent.Cache[answerKind, *kindPace]
-	dxdx      float64 // sums over the latest answers of all endpoints: squares of the load's difference to its mean,
-	dxdy      float64 // products with that of the time per token,
-	squares   float64 // and squares of what remains unexplained
-	answers   float64 // in these sums
-	output    float64 // mean tokens of an answer
-	outputs   float64 // answers in it
-
-	length    float64 // output, as lists have it: see levelStep
-	margin    float64 // by how much the levels of two endpoints may differ by chance
-	version   uint64  // changes with length, margin, levels and how well these are known
+	paceState
+	pending   pendingAnswers
+	version   uint64 // changes with what lists are made of: see update
 	updatedAt time.Duration
 	lists     lb.DerivedLists
+}
+
+// paceState is what was learned, by all workers of a gateway together: see pace_exchange.go.
+type paceState struct {
+	learnedAt time.Duration    // when it was last learned from an answer, or just after if others were at that time
+	endpoints map[string]*pace // by address
+	kinds     map[answerKind]*kindPace
+	paceSums
+}
+
+// paceSums is what was learned of all endpoints together.
+type paceSums struct {
+	dxdx    float64 // sums over the latest answers of all endpoints: squares of the load's difference to its mean,
+	dxdy    float64 // products with that of the time per token,
+	squares float64 // and squares of what remains unexplained
+	answers float64 // in these sums
+	output  float64 // mean tokens of an answer
+	outputs float64 // answers in it
+	length  float64 // output, as lists have it: see levelStep
+	margin  float64 // by how much the levels of two endpoints may differ by chance
 }
 
 // answerKind is which answers are compared: one model takes longer for a token than another, and that of an answer in
@@ -45,11 +55,12 @@ type answerKind struct {
 type kindPace struct {
 	log     float64 // mean logarithm of the time per token, at an endpoint with pace.log of 0
 	answers float64
+	lastAt  time.Duration
 }
 
 // pace is how slow one endpoint is. Means are over pacedAnswers answers at most, and older ones count for less.
 type pace struct {
-	seen    int     // answers, minPacedAnswers at most
+	seen    float64 // answers, minPacedAnswers at most
 	answers float64 // in the means, as of lastAt
 	load    float64 // mean logarithm of the requests in flight
 	log     float64 // mean logarithm of the time per token, less that of its kind
@@ -75,14 +86,16 @@ const (
 	maxLengthFactor = 4
 	// maxSurprise bounds by how much one answer may differ from what is expected of it, as a logarithm.
 	maxSurprise = math.Ln2
+	// maxLog bounds logarithms of times, and maxLogLoad those of loads: no answer comes near.
+	maxLog, maxLogLoad = 64, 16
 	// pooledAnswers is how many answers of all endpoints show what load adds, and how much answers differ.
 	pooledAnswers = 512
 	// minSlope is the least sum of squares of loads that shows what load adds.
 	minSlope = 1
 	// assumedAnswers and assumedVariance are what is assumed of how much answers differ before there are any.
 	assumedAnswers, assumedVariance = 32, 0.1
-	// maxKinds bounds the kinds of answers. One that was not seen for kindTTL makes room first.
-	maxKinds, kindTTL = 64, 10 * time.Minute
+	// maxKinds bounds the kinds of answers.
+	maxKinds = 64
 	// equalPace is the ratio of times up to which endpoints count as equally fast, and unequalPace that from which on
 	// they are as unequal as they seem.
 	equalPace, unequalPace = 1.15, 1.4
@@ -101,44 +114,83 @@ const (
 	turnCost = outputCost / 2
 )
 
-// observe learns from an answer.
+// observe learns from an answer: at once, or when this worker next learns together with others.
 func (p *paces) observe(now time.Duration, o *lb.Outcome) {
-	p.addLength(o.OutputTokens)
-	if o.PerToken <= 0 || o.OutputTokens < minPacedTokens {
+	a := pacedAnswer{tokens: o.OutputTokens}
+	if o.PerToken > 0 && o.OutputTokens >= minPacedTokens {
+		a.addr, a.kind = o.Addr, answerKind{o.Model, o.Streamed}
+		a.load, a.log = min(math.Log1p(max(0, o.Load)), maxLogLoad), math.Log(o.PerToken.Seconds())
+	}
+	if a.tokens > 0 && !p.pending.add(&a) {
+		p.learn(now, &a)
+	}
+}
+
+// learn learns from an answer. Without an address it is one whose time per token means nothing.
+func (p *paceState) learn(now time.Duration, a *pacedAnswer) {
+	p.learnedAt = max(p.learnedAt+1, now)
+	p.addLength(a.tokens)
+	if a.addr == "" {
 		return
 	}
-	if p.endpoints == nil {
-		p.endpoints, p.kinds = map[string]*pace{}, recent.New[answerKind, *kindPace](maxKinds, kindTTL)
-	}
-	load, log := math.Log1p(max(0, o.Load)), math.Log(o.PerToken.Seconds())
-	e := p.endpoints[o.Addr]
+	e := p.endpoints[a.addr]
 	if e == nil {
-		e = &pace{lastAt: now, load: load}
-		p.endpoints[o.Addr] = e
+		e = &pace{lastAt: now, load: a.load}
+		if p.endpoints == nil {
+			p.endpoints = map[string]*pace{}
+		}
+		p.endpoints[a.addr] = e
 	}
-	kind := answerKind{o.Model, o.Streamed}
-	k, known := p.kinds.Get(now, kind)
-	if !known { // the first of its kind shows what the kind takes, and so nothing of the endpoint
-		p.kinds.Put(now, kind, &kindPace{log: log - e.log - p.slope()*(load-e.load), answers: 1})
+	k := p.kinds[a.kind]
+	if k == nil { // the first of its kind shows what the kind takes, and so nothing of the endpoint
+		log := a.log - e.log - p.slope()*(a.load-e.load)
+		p.addKind(now, a.kind, &kindPace{log: boundedLog(log), answers: 1, lastAt: now})
 		return
 	}
-	e.answers, e.lastAt = e.answersAt(now)+1, now
-	dx := load - e.load
-	rest := log - k.log - e.log - p.slope()*dx
+	e.answers, e.lastAt = e.answersAt(now)+1, max(now, e.lastAt)
+	dx := a.load - e.load
+	rest := a.log - k.log - e.log - p.slope()*dx
 	if e.seen++; e.seen > minPacedAnswers {
 		e.seen = minPacedAnswers
 		rest = min(max(rest, -maxSurprise), maxSurprise)
 		p.pool(dx, rest)
 	}
-	k.answers = min(k.answers+1, pooledAnswers)
-	k.log += rest / k.answers / 2
+	k.answers, k.lastAt = min(k.answers+1, pooledAnswers), max(now, k.lastAt)
+	k.log = boundedLog(k.log + rest/k.answers/2)
 	e.answers = min(e.answers, pacedAnswers)
 	e.load += dx / e.answers
-	e.log += (rest + p.slope()*dx) / e.answers
+	e.log = boundedLog(e.log + (rest+p.slope()*dx)/e.answers)
+}
+
+func boundedLog(v float64) float64 { return min(max(v, -maxLog), maxLog) }
+
+// before orders kinds.
+func (k answerKind) before(o answerKind) bool {
+	return k.model < o.model || k.model == o.model && !k.streamed && o.streamed
+}
+
+// addKind adds a kind of answers. One that had few of them, or none for long, makes room for it: kinds that one client
+// makes up, each seen once, do not take the place of those that others use.
+func (p *paceState) addKind(now time.Duration, kind answerKind, k *kindPace) {
+	if len(p.kinds) >= maxKinds {
+		var idlest answerKind
+		longest := -1.0
+		for other, k := range p.kinds {
+			idle := float64(max(0, now-k.lastAt)+1) / k.answers
+			if idle > longest || idle == longest && other.before(idlest) {
+				idlest, longest = other, idle
+			}
+		}
+		delete(p.kinds, idlest)
+	}
+	if p.kinds == nil {
+		p.kinds = map[answerKind]*kindPace{}
+	}
+	p.kinds[kind] = k
 }
 
 // addLength adds the length of an answer to the mean.
-func (p *paces) addLength(tokens int64) {
+func (p *paceState) addLength(tokens int64) {
 	if tokens <= 0 {
 		return
 	}
@@ -152,7 +204,7 @@ func (p *paces) addLength(tokens int64) {
 
 // pool adds an answer of an endpoint that is known to what is learned of all: by how much its load differs from the
 // endpoint's mean, and what remains unexplained.
-func (p *paces) pool(dx, rest float64) {
+func (p *paceState) pool(dx, rest float64) {
 	dy := rest + p.slope()*dx
 	p.answers = min(p.answers+1, pooledAnswers)
 	keep := 1 - 1/p.answers
@@ -162,7 +214,7 @@ func (p *paces) pool(dx, rest float64) {
 
 // slope returns by how much the logarithm of the time per token grows with that of the load, from 0 to 1: an engine
 // that serves twice as many takes twice as long at most.
-func (p *paces) slope() float64 { return min(max(p.dxdy/(p.dxdx+minSlope), 0), 1) }
+func (p *paceSums) slope() float64 { return min(max(p.dxdy/(p.dxdx+minSlope), 0), 1) }
 
 // answersAt returns how many answers the means are over, as far as these still count.
 func (e *pace) answersAt(now time.Duration) float64 {
@@ -175,7 +227,13 @@ func (p *paces) update(now time.Duration) {
 		return
 	}
 	p.updatedAt = now
-	changed := false
+	if p.settle(now) {
+		p.version++
+	}
+}
+
+// settle has what lists are made of follow what was learned, and returns whether any of it has changed.
+func (p *paceState) settle(now time.Duration) (changed bool) {
 	set := func(at *float64, to float64) {
 		changed = changed || *at != to
 		*at = to
@@ -196,9 +254,7 @@ func (p *paces) update(now time.Duration) {
 			set(&e.level, level)
 		}
 	}
-	if changed {
-		p.version++
-	}
+	return changed
 }
 
 // fastest returns the level with which those of the candidates are compared, +Inf for none: the lowest, but not by more
@@ -234,6 +290,7 @@ func moreTime(difference float64) float64 {
 // Before answers were seen the candidates stay as they are.
 func (c *Tracker) Paced(now time.Duration, l lb.List, queue float64) lb.List {
 	p := &c.paces
+	p.pending.used = true
 	if p.update(now); p.length == 0 {
 		return l
 	}

@@ -141,7 +141,7 @@ func TestPaceOfModels(t *testing.T) {
 	for model := range uint64(10 * maxKinds) {
 		f.answer(0, 100+model, 1)
 	}
-	if n := f.kinds.Len(); n > maxKinds {
+	if n := len(f.kinds); n > maxKinds {
 		t.Errorf("%d kinds of answers are kept", n)
 	}
 }

@@ -36,3 +36,10 @@ func (cs Known) ExchangeLimits(now time.Duration, kv lb.KV) {
 		}
 	}
 }
+
+// ExchangePaces has clusters learn how fast their endpoints are together with other VMs, where a policy goes by it.
+func (cs Known) ExchangePaces(now time.Duration, kv lb.KV) {
+	for _, cl := range cs {
+		cl.Caches.Exchange(now, kv, process.KeyPaces+cl.Name)
+	}
+}

@@ -32,6 +32,7 @@ const (
 	KeyAdmission = "warmgate/1/admission/"  // and the path of an admission API: plugin/admission/advice.go
 	KeySubsets   = "warmgate/1/subsets"     // plugin/endpoints/subsets.go
 	KeyLimits    = "warmgate/1/limits/"     // and the name of the cluster: plugin/clusters/shares.go
+	KeyPaces     = "warmgate/1/paces/"      // likewise
 	KeyWatch     = "warmgate/1/watch"       // who watches, and what VMs tell them: plugin/inspect/watch.go
 	KeyClusters  = "warmgate/1/clusters/"   // and the number of a VM in there: plugin/inspect/facts.go
 	KeyDecisions = "warmgate/1/decisions/"  // likewise: plugin/inspect/ring.go

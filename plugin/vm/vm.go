@@ -90,6 +90,7 @@ func (v *VM) tick(p *Plugin) {
 		v.Clusters.ExchangeShares(now, v.GW.KV())
 	}, nil)
 	v.Guard("push limits", func() { v.Clusters.ExchangeLimits(now, v.GW.KV()) }, nil)
+	v.Guard("how fast endpoints are", func() { v.Clusters.ExchangePaces(now, v.GW.KV()) }, nil)
 	v.Guard("the lists of models", func() { v.Lists.Tick(now) }, nil)
 	v.Guard("other regions", func() { v.Regions.Tick(now) }, nil)
 	v.Guard("the admission API", func() { v.API.Tick(now) }, nil)
