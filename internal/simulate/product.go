@@ -140,7 +140,7 @@ func (p *product) granted(r *Request, g lb.Grant) {
 
 // describe returns what the plugin knows of a request.
 func (p *product) describe(r *Request) *lb.Request {
-	q, l := &lb.Request{Random: p.rng.Uint64(), Session: r.Session, ModelID: p.key.Model}, &r.lease
+	q, l := &lb.Request{Random: p.rng.Uint64(), Session: r.Session, ModelName: p.key.Model}, &r.lease
 	for i := range r.Prompt {
 		l.bytes += r.Prompt[i].Tokens * BytesPerToken
 	}

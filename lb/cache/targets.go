@@ -61,8 +61,8 @@ func (c *Tracker) InTime(now time.Duration, l lb.List, r *lb.Request, t lb.Targe
 	if t == (lb.Target{}) {
 		return l
 	}
-	kind := firstKind(r.ModelID, r.PromptTokens)
-	key := lb.Mix(lb.Mix(lb.Mix(uint64(t.TTFT))^uint64(t.PerToken)) ^ kind.model ^ r.ModelID)
+	kind := firstKind(r.ModelName, r.PromptTokens)
+	key := lb.Mix(lb.Mix(lb.Mix(uint64(t.TTFT))^uint64(t.PerToken)) ^ kind.model ^ r.ModelName)
 	return c.inTime.Get(now, l, key^lb.Mix(uint64(now/summaryInterval)), func(cs []lb.Candidate) []lb.Candidate {
 		most := c.mostInTime(now, cs, r, t)
 		if most == nil {
@@ -83,7 +83,7 @@ func (c *Tracker) InTime(now time.Duration, l lb.List, r *lb.Request, t lb.Targe
 // known of none, or if together these are too few. One of which nothing is known is as the median of the others.
 func (c *Tracker) mostInTime(now time.Duration, cs []lb.Candidate, r *lb.Request, t lb.Target) []float64 {
 	most, known := make([]float64, len(cs)), make([]float64, 0, len(cs))
-	first, token := firstKind(r.ModelID, r.PromptTokens), answerKind{r.ModelID, true}
+	first, token := firstKind(r.ModelName, r.PromptTokens), answerKind{r.ModelName, true}
 	for i := range cs {
 		most[i] = min(
 			c.firsts.within(now, cs[i].Addr, first, t.TTFT, firstMargin, maxFirstSlope),
@@ -139,7 +139,8 @@ func (p *paceState) within(
 	now time.Duration, addr string, kind answerKind, limit time.Duration, margin, steepest float64,
 ) float64 {
 	e, k := p.endpoints[addr], p.kinds[kind]
-	if limit <= 0 || e == nil || k == nil || k.answers < minPacedAnswers || e.answersAt(now) < minPacedAnswers {
+	if limit <= 0 || e == nil || k == nil || e.seen < minPacedAnswers || k.answers < minPacedAnswers ||
+		e.answersAt(now) < minPacedAnswers/2 {
 		return math.Inf(1)
 	}
 	slope := min(max((p.dxdy+assumedSlope*minSlope)/(p.dxdx+minSlope), minTimeSlope), steepest)

@@ -20,7 +20,7 @@ func targeted(seed uint64, loads []float64, slower ...float64) (*Tracker, *fleet
 
 const tokenTarget = 16 * time.Millisecond
 
-var oneModel = &lb.Request{ModelID: 1, PromptTokens: 1000}
+var oneModel = &lb.Request{ModelName: 1, PromptTokens: 1000}
 
 // A server that cannot give tokens in time even alone costs from its first request on, and one that can from about as
 // many as it can: twelve, of those that the fleet simulates, or twice what each has to take.
@@ -55,7 +55,7 @@ func TestFirstTokensInTime(t *testing.T) {
 		answer(1, 60000, 0.4)
 	}
 	most := func(prompt int64) float64 {
-		r := &lb.Request{ModelID: 1, PromptTokens: prompt}
+		r := &lb.Request{ModelName: 1, PromptTokens: prompt}
 		return c.InTime(f.now, fleetList(2), r, lb.Target{TTFT: 3 * time.Second}).Candidates[0].Capacity
 	}
 	if short, long := most(1000), most(60000); short <= long || long < 5 {
@@ -74,7 +74,7 @@ func TestListsStayWithoutKnowledge(t *testing.T) {
 	for name, got := range map[string]lb.List{
 		"no target":     c.InTime(f.now, list, oneModel, lb.Target{}),
 		"no answers":    NewTracker().InTime(f.now, list, oneModel, lb.Target{TTFT: 1, PerToken: 1}),
-		"another model": c.InTime(f.now, list, &lb.Request{ModelID: 2}, lb.Target{PerToken: tokenTarget}),
+		"another model": c.InTime(f.now, list, &lb.Request{ModelName: 2}, lb.Target{PerToken: tokenTarget}),
 		"no first":      c.InTime(f.now, list, oneModel, lb.Target{TTFT: time.Millisecond}),
 		"forgotten":     c.InTime(f.now+5*time.Minute, list, oneModel, lb.Target{PerToken: tokenTarget}),
 		"hopeless":      c.InTime(f.now, list, oneModel, lb.Target{PerToken: time.Millisecond}),
@@ -137,7 +137,7 @@ func TestTargetsAreBounded(t *testing.T) {
 				PlannedPrompt: rapid.Int64Range(-1, 4).Draw(rt, "prompt"), CountedTokens: rapid.Int64().Draw(rt, "counted"),
 			})
 		}
-		r := &lb.Request{ModelID: 1, PromptTokens: rapid.Int64Range(-1, 4).Draw(rt, "tokens")}
+		r := &lb.Request{ModelName: 1, PromptTokens: rapid.Int64Range(-1, 4).Draw(rt, "tokens")}
 		target := lb.Target{TTFT: duration("wanted"), PerToken: duration("wanted per token")}
 		for _, o := range c.InTime(now, fleetList(3), r, target).Candidates {
 			if o.OverSlope != 0 && !(o.Capacity >= minInTime/2 && o.Capacity < maxInTime) ||
