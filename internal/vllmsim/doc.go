@@ -19,7 +19,8 @@
 //
 // A request may order its own outcome: with "sim_status": 500 in its body, which need not be valid JSON otherwise, it
 // gets that status at once, and an answer of /v1/messages that is not streamed calls a tool with the value of
-// "sim_tool_input". With "sim_reset_after": 7 the connection is reset after so many tokens of the answer. Streams of
+// "sim_tool_input". With "sim_reset_after": 7 the connection is reset after so many tokens of the answer, and with
+// "sim_linger_ms": 100 the last part of a stream comes so much later, which the engine knows nothing of. Streams of
 // /v1/messages and /v1/responses begin with events without output, at once.
 //
 // # Determinism

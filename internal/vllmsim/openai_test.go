@@ -1,10 +1,12 @@
 package vllmsim_test
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/internal/enginesim"
 	"github.com/warmgate/warmgate/internal/vllmsim"
@@ -113,6 +115,22 @@ func TestStream(t *testing.T) {
 		if last := plain[len(plain)-1]; last.Usage != nil || len(plain) != len(list)-1 {
 			t.Errorf("%s: usage was not requested, but the last event is %+v", path, last)
 		}
+	}
+}
+
+// The end of a stream comes as late as its request orders; a client that leaves meanwhile ends it.
+func TestStreamLingers(t *testing.T) {
+	s := start(t, vllmsim.Config{})
+	began := time.Now()
+	got := must(t, http.MethodPost, s.URL()+chatPath, chat("x", 3, `,"stream":true,"sim_linger_ms":200`))
+	if took := time.Since(began); took < 200*time.Millisecond || !strings.Contains(got.body, "[DONE]") {
+		t.Errorf("%q after %v", got.body, took)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := send(ctx, http.MethodPost, s.URL()+chatPath, chat("x", 3, `,"stream":true,"sim_linger_ms":60000`))
+	if err == nil {
+		t.Error("a client that has left got an answer")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/warmgate/warmgate/internal/enginesim"
 
@@ -27,8 +28,12 @@ type completionRequest struct {
 	dialect   *dialect // of the answer; nil = that of completions
 	previous  string   // the answer that the request follows up, held by the server
 
-	resetAfter int // tokens of the answer after which the connection is to be reset; 0 = never
+	linger     time.Duration // the last part of a stream comes so much later
+	resetAfter int           // tokens of the answer after which the connection is to be reset; 0 = never
 }
+
+// maxLinger bounds what a request may order.
+const maxLinger = time.Minute
 
 // parseRequest reads a request body. With promptToo false it only estimates the prompt's
 // length, and accepts a body without a prompt.
@@ -62,6 +67,8 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 			r.previous = v.Str
 		case "prompt":
 			prompt = v
+		case "sim_linger_ms":
+			r.linger = time.Duration(min(max(0, v.Int()), maxLinger.Milliseconds())) * time.Millisecond
 		case "sim_reset_after":
 			r.resetAfter = int(v.Int())
 		default:

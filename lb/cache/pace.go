@@ -26,7 +26,7 @@ type paces struct {
 
 // paceState is what was learned, by all workers of a gateway together: see pace_exchange.go.
 type paceState struct {
-	learnedAt time.Duration    // when it was last learned from an answer, later by the least step if it was twice at once
+	learnedAt time.Duration    // when it was last learned from an answer, or just after if others were at that time
 	endpoints map[string]*pace // by address
 	kinds     map[answerKind]*kindPace
 	paceSums
@@ -86,6 +86,8 @@ const (
 	maxLengthFactor = 4
 	// maxSurprise bounds by how much one answer may differ from what is expected of it, as a logarithm.
 	maxSurprise = math.Ln2
+	// maxLog bounds logarithms of times, and maxLogLoad those of loads: no answer comes near.
+	maxLog, maxLogLoad = 64, 16
 	// pooledAnswers is how many answers of all endpoints show what load adds, and how much answers differ.
 	pooledAnswers = 512
 	// minSlope is the least sum of squares of loads that shows what load adds.
@@ -117,7 +119,7 @@ func (p *paces) observe(now time.Duration, o *lb.Outcome) {
 	a := pacedAnswer{tokens: o.OutputTokens}
 	if o.PerToken > 0 && o.OutputTokens >= minPacedTokens {
 		a.addr, a.kind = o.Addr, answerKind{o.Model, o.Streamed}
-		a.load, a.log = math.Log1p(max(0, o.Load)), math.Log(o.PerToken.Seconds())
+		a.load, a.log = min(math.Log1p(max(0, o.Load)), maxLogLoad), math.Log(o.PerToken.Seconds())
 	}
 	if a.tokens > 0 && !p.pending.add(&a) {
 		p.learn(now, &a)
@@ -142,7 +144,7 @@ func (p *paceState) learn(now time.Duration, a *pacedAnswer) {
 	k := p.kinds[a.kind]
 	if k == nil { // the first of its kind shows what the kind takes, and so nothing of the endpoint
 		log := a.log - e.log - p.slope()*(a.load-e.load)
-		p.addKind(now, a.kind, &kindPace{log: log, answers: 1, lastAt: now})
+		p.addKind(now, a.kind, &kindPace{log: boundedLog(log), answers: 1, lastAt: now})
 		return
 	}
 	e.answers, e.lastAt = e.answersAt(now)+1, max(now, e.lastAt)
@@ -154,11 +156,13 @@ func (p *paceState) learn(now time.Duration, a *pacedAnswer) {
 		p.pool(dx, rest)
 	}
 	k.answers, k.lastAt = min(k.answers+1, pooledAnswers), max(now, k.lastAt)
-	k.log += rest / k.answers / 2
+	k.log = boundedLog(k.log + rest/k.answers/2)
 	e.answers = min(e.answers, pacedAnswers)
 	e.load += dx / e.answers
-	e.log += (rest + p.slope()*dx) / e.answers
+	e.log = boundedLog(e.log + (rest+p.slope()*dx)/e.answers)
 }
+
+func boundedLog(v float64) float64 { return min(max(v, -maxLog), maxLog) }
 
 // before orders kinds.
 func (k answerKind) before(o answerKind) bool {

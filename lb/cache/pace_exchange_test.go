@@ -189,7 +189,28 @@ func TestPacesWithoutMemory(t *testing.T) {
 	}
 }
 
-// What is in shared memory of another kind is as nothing: a new worker starts anew, another goes on, and both can write.
+// A worker whose swaps are all lost keeps its answers, and learns from them at its next tick.
+func TestPacesOfLostSwaps(t *testing.T) {
+	shared, f := &memory{val: []byte{0}, cas: 1}, newFleet(1, 1, 3)
+	c := NewTracker()
+	f.paces = &c.paces
+	c.paces.pending.used = true
+	c.Exchange(f.now, shared, "key")
+	f.run(10 * time.Second)
+	kept := len(c.paces.pending.answers)
+	shared.setErr = lb.ErrMismatch
+	c.Exchange(f.now, shared, "key")
+	if got := len(c.paces.pending.answers); kept == 0 || got != kept || c.paces.outputs > 0 || len(shared.val) > 1 {
+		t.Errorf("%d of %d answers are kept, %.0f were learned from", got, kept, c.paces.outputs)
+	}
+	shared.setErr = nil
+	c.Exchange(f.now+time.Millisecond, shared, "key")
+	if p := &c.paces; len(p.pending.answers) > 0 || p.outputs != float64(kept) || len(shared.val) == 1 {
+		t.Errorf("of %d answers %.0f were learned from", kept, c.paces.outputs)
+	}
+}
+
+// What is damaged in shared memory is as nothing: a new worker starts anew, another goes on, and both can write.
 func TestPacesBesideGarbage(t *testing.T) {
 	good, f := &memory{}, newFleet(1, 1, 3)
 	c := NewTracker()
@@ -199,8 +220,8 @@ func TestPacesBesideGarbage(t *testing.T) {
 	f.run(30 * time.Second)
 	c.Exchange(f.now, good, "key")
 	damaged := map[string][]byte{
-		"empty": {}, "zero": {0}, "cut": good.val[:len(good.val)-1], "longer": append(good.val[:len(good.val):len(good.val)], 0),
-		"zeros": make([]byte, len(good.val)),
+		"empty": {}, "zero": {0}, "zeros": make([]byte, len(good.val)),
+		"cut": good.val[:len(good.val)-1], "longer": append(good.val[:len(good.val):len(good.val)], 0),
 	}
 	for i := 0; i < 8+8*sumNumbers; i += 8 {
 		b := append([]byte{}, good.val...)
@@ -300,4 +321,50 @@ func FuzzReadPaces(f *testing.F) {
 			t.Fatalf("what was learned from what was read cannot be read")
 		}
 	})
+}
+
+// TestFormatsOfPaces pins what other VMs read.
+func TestFormatsOfPaces(t *testing.T) {
+	const at = time.Duration(0x0102030400000000)
+	p := paceState{
+		learnedAt: at,
+		endpoints: map[string]*pace{"a:1": {
+			seen: 8, answers: 32, load: 1, log: -2, lastAt: at, level: -4, known: 0.5,
+		}},
+		kinds: map[answerKind]*kindPace{{model: 7, streamed: true}: {log: -4, answers: 16, lastAt: at}},
+		paceSums: paceSums{
+			dxdx: 1, dxdy: -1, squares: 2, answers: 4, output: 128, outputs: 8, length: 64, margin: 0.25,
+		},
+	}
+	const stamp = "\x00\x00\x00\x00\x04\x03\x02\x01"
+	double := func(top string) string { return "\x00\x00\x00\x00\x00\x00" + top }
+	want := stamp +
+		double("\xf0\x3f") + double("\xf0\xbf") + double("\x00\x40") + double("\x10\x40") + // sums: dxdx, dxdy, …
+		double("\x60\x40") + double("\x20\x40") + double("\x50\x40") + double("\xd0\x3f") +
+		"\x01\x03a:1" + stamp + double("\x20\x40") + double("\x40\x40") + double("\xf0\x3f") + double("\x00\xc0") +
+		double("\x10\xc0") + double("\xe0\x3f") +
+		"\x01\x07\x00\x00\x00\x00\x00\x00\x00\x01" + stamp + double("\x10\xc0") + double("\x30\x40")
+	if got := string(p.pack(at)); got != want {
+		t.Errorf("paces\n got %q\nwant %q", got, want)
+	}
+	if read, ok := readPaces(want, at); !ok || !reflect.DeepEqual(read, p) {
+		t.Errorf("read %+v, %t", read, ok)
+	}
+}
+
+// BenchmarkExchange: a second's answers of one worker, at 64 endpoints.
+func BenchmarkExchange(b *testing.B) {
+	c, shared, now := NewTracker(), &memory{}, time.Minute
+	c.paces.pending.used = true
+	for b.Loop() {
+		for i := range 64 {
+			c.paces.observe(now, &lb.Outcome{
+				Addr: fmt.Sprintf("10.0.0.%d:8000", 100+i), Model: 1, PerToken: 1e7, OutputTokens: 50,
+				Load: float64(i % 8),
+			})
+		}
+		now += exchangeInterval
+		c.Exchange(now, shared, "key")
+	}
+	b.ReportMetric(float64(len(shared.val)), "bytes")
 }

@@ -24,8 +24,8 @@ const (
 	sharedKindBytes = 8 + 1 + 8 + 8 + 8
 	paceNumbers     = 6
 	sumNumbers      = 8
-	// maxLog is above all logarithms of times and loads, and maxSum above all sums; what says otherwise is damaged.
-	maxLog, maxSum = 1 << 10, 1 << 40
+	// maxSum is above all sums; what says otherwise is damaged.
+	maxSum = 1 << 18
 )
 
 // number is one number of a state, and between what it is.
@@ -52,11 +52,15 @@ func (e *pace) numbers() [paceNumbers]number {
 	return [...]number{
 		{at: &e.seen, hi: minPacedAnswers, integer: true},
 		{at: &e.answers, hi: pacedAnswers},
-		{at: &e.load, hi: maxLog},
+		{at: &e.load, hi: maxLogLoad},
 		{at: &e.log, lo: -maxLog, hi: maxLog},
-		{at: &e.level, lo: -maxLog, hi: maxLog},
+		{at: &e.level, lo: -maxLog - maxLogLoad, hi: maxLog},
 		{at: &e.known, hi: 1},
 	}
+}
+
+func (k *kindPace) numbers() [2]number {
+	return [...]number{{at: &k.log, lo: -maxLog, hi: maxLog}, {at: &k.answers, lo: 1, hi: pooledAnswers}}
 }
 
 // read reads a number, and makes the reader fail if it is not what it can be.
@@ -136,7 +140,7 @@ func readPaces(shared string, before time.Duration) (paceState, bool) {
 	for range count {
 		kind := answerKind{model: r.Uint64(), streamed: r.Byte() == 1}
 		k := &kindPace{lastAt: readTime()}
-		for _, n := range [...]number{{at: &k.log, lo: -maxLog, hi: maxLog}, {at: &k.answers, lo: 1, hi: pooledAnswers}} {
+		for _, n := range k.numbers() {
 			n.read(&r)
 		}
 		p.kinds[kind] = k

@@ -16,11 +16,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
-const (
-	// attackerHeader marks the attacker's requests for the servers here. The gateway does not know it.
-	attackerHeader = "X-Bench-Attacker"
-	attackerIP     = "127.0.0.2"
-)
+// attackerHeader marks the attacker's requests for the servers here. The gateway does not know it.
+const attackerHeader = "X-Bench-Attacker"
 
 // honestIP returns the address of an honest client.
 func honestIP(client int) string { return fmt.Sprintf("127.0.0.%d", 3+client) }

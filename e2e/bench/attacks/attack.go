@@ -1,22 +1,15 @@
 package attacks
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/wait"
 	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
@@ -44,13 +37,6 @@ type judged struct {
 	capped   bool // cap_passed
 	matching bool // matching_lost
 	scripts  bool // script_ms_max
-}
-
-// shot is one request of an attacker: bytes on a connection of its own.
-type shot struct {
-	due  time.Duration
-	text []byte
-	hold time.Duration // close the connection after that, answered or not; 0: when it is answered
 }
 
 func (a *attack) String() string { return strings.TrimSpace(a.id + " " + a.name) }
@@ -94,6 +80,17 @@ var attacks = slices.Concat(
 		{
 			id: "5", scenario: "messages", share: little, judged: steersPrompts, request: toolCall,
 			about: `answers that call a tool with the input {"cached_tokens":900}`,
+		},
+		{
+			id: "6", scenario: "prefix", share: little, judged: steersPrompts, request: slowly(lingerMS),
+			about: fmt.Sprintf("answers of %d tokens whose last one comes %d ms late, as it does when a client reads "+
+				"slowly; all prompts begin alike, so that they come to one server", slowTokens, lingerMS),
+		},
+		{
+			id: "6a", scenario: "prefix", share: little, judged: judged{ejection: true},
+			request: func(r *rand.Rand, _ int) shot { return alike(r, lateTokens, "") },
+			about: fmt.Sprintf("no attack: answers of %d tokens, which take as long. What 6 moves beyond that it "+
+				"moves by what is learned of it", lateTokens),
 		},
 		{
 			id: "9", scenario: "redis", judged: judged{latency: true, scripts: true},
@@ -229,6 +226,24 @@ func onePrompt(r *rand.Rand, k int) shot {
 	return shot{text: post(chatPath, fmt.Sprintf(body, fails, poison, loadgen.Text(r, 30)))}
 }
 
+const (
+	slowTokens = 8 // the shortest answer from which is learned how long a token takes
+	lingerMS   = 1000
+	lateTokens = 20 // take that much longer
+)
+
+// alike requests so many tokens for a prompt that begins as all others of the attacker do.
+func alike(r *rand.Rand, tokens int, more string) shot {
+	const body = `{%s"model":"%s","messages":[{"role":"user","content":"%s%s"}],"max_tokens":%d,"stream":true,` +
+		`"stream_options":{"include_usage":true}}`
+	return shot{text: post(chatPath, fmt.Sprintf(body, more, modelName, poison, loadgen.Text(r, 30), tokens))}
+}
+
+// slowly requests answers whose last token comes late.
+func slowly(ms int) func(*rand.Rand, int) shot {
+	return func(r *rand.Rand, _ int) shot { return alike(r, slowTokens, fmt.Sprintf(`"sim_linger_ms":%d,`, ms)) }
+}
+
 // unread is served by the servers here and cannot be read by the gateway, in five ways.
 func unread(r *rand.Rand, k int) shot {
 	rest := fmt.Sprintf(`"messages":[{"role":"user","content":%q}],"max_tokens":22}`, loadgen.Text(r, 20))
@@ -307,67 +322,4 @@ func selected(list string) ([]attack, error) {
 		}
 	}
 	return out, nil
-}
-
-// answerTimeout is how long an attacker waits for an answer.
-const answerTimeout = 30 * time.Second
-
-// What an attacker may get instead of a status.
-const (
-	gotNothing = "none"    // the connection was closed without an answer, by the gateway or as planned
-	gotRefused = "refused" // no connection
-)
-
-// fire sends the shots when they are due, each from the attacker's address on a connection of its own, and returns what
-// came back: how often each status.
-func fire(ctx context.Context, addr string, shots []shot, start time.Time) map[string]int {
-	got := map[string]int{}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for i := range shots {
-		if wait.For(ctx, time.Until(start.Add(shots[i].due))) != nil {
-			break
-		}
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			answer := shots[i].send(ctx, addr)
-			mu.Lock()
-			defer mu.Unlock()
-			got[answer]++
-		}()
-	}
-	wg.Wait()
-	return got
-}
-
-// send sends the shot, reads the answer to its end and returns its status.
-func (s *shot) send(ctx context.Context, addr string) string {
-	conn, err := loadgen.DialerFrom(attackerIP).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return gotRefused
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	timeout := answerTimeout
-	if s.hold > 0 {
-		timeout = s.hold
-	}
-	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return gotNothing
-	}
-	return s.exchange(conn)
-}
-
-func (s *shot) exchange(conn net.Conn) string {
-	if _, err := conn.Write(s.text); err != nil {
-		return gotNothing
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return gotNothing
-	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body) // whatever ends it
-	return strconv.Itoa(resp.StatusCode)
 }

@@ -109,7 +109,7 @@ func TestSelected(t *testing.T) {
 	if err != nil || strings.Join(names, "; ") != "1b tokens; 1b prefix; 3 fast 404; 3 unknown model" {
 		t.Errorf("selected %q, %v", names, err)
 	}
-	for _, bad := range []string{"6", "1", "1a,", "1a,x"} {
+	for _, bad := range []string{"7", "1", "1a,", "1a,x"} {
 		if got, err := selected(bad); err == nil {
 			t.Errorf("%q selects %d attacks", bad, len(got))
 		}

@@ -58,7 +58,7 @@ type report struct {
 	cells              []cell
 	contenders         []contender
 	adapts             map[string]float64 // by contender: see adapted
-	decision           *decision
+	decision           *decisionTimes
 	fit                *fitted
 }
 
@@ -72,6 +72,9 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	if err := rep.measure(); err != nil {
+		return err
+	}
+	if err := rep.decision.inV8(ctx, rep.settings.Seed, wasmRounds); err != nil {
 		return err
 	}
 	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line(), rep.summary())

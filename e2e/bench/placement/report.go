@@ -238,6 +238,8 @@ func (rep *report) line() bench.Line {
 	l := rep.lineOf(s.Own)
 	l["bench"], l["rounds"], l["seed"], l["cells"], l["own"] = "placement", s.Rounds, s.Seed, len(rep.cells), s.Own
 	l["decision_us"] = rep.decision.micros
+	l.Figure("decision_wasm_us", rep.decision.wasm)
+	l.Figure("decision_wasm_metrics_us", rep.decision.wasmMetrics)
 	l["h200_ttft_error"], l["h200_tpot_error"] = rep.fit.ttft.Mean, rep.fit.token.Mean
 	variants := map[string]bench.Line{}
 	for i := range rep.contenders {
