@@ -297,7 +297,7 @@ func lateGetsLess(t *run) {
 			t.wantDrained()
 		}
 		if target == "" && late < requests/5 || target != "" && late > requests/4 {
-			t.Errorf("of %d requests with target %q, %d went to a server that is slower than that", requests, target, late)
+			t.Errorf("of %d requests with target %q, %d went to a server that is slower", requests, target, late)
 		}
 	}
 }

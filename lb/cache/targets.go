@@ -49,7 +49,7 @@ func (f *firstTimes) observe(now time.Duration, o *lb.Outcome) {
 	}
 	f.learn(now, &pacedAnswer{
 		addr: o.Addr, kind: firstKind(o.Model, o.PlannedPrompt),
-		load: math.Log1p(max(0, o.Load)), log: math.Log(o.TTFT.Seconds()),
+		load: min(math.Log1p(max(0, o.Load)), maxLogLoad), log: math.Log(o.TTFT.Seconds()),
 	})
 }
 

@@ -134,7 +134,8 @@ func TestTargetsAreBounded(t *testing.T) {
 				Addr: fleetAddr(rapid.IntRange(0, 2).Draw(rt, "endpoint")), Model: 1, Streamed: true,
 				PerToken: duration("per token"), OutputTokens: rapid.Int64().Draw(rt, "output"),
 				TTFT: duration("ttft"), Duration: duration("duration"), Load: rapid.Float64().Draw(rt, "load"),
-				PlannedPrompt: rapid.Int64Range(-1, 4).Draw(rt, "prompt"), CountedTokens: rapid.Int64().Draw(rt, "counted"),
+				PlannedPrompt: rapid.Int64Range(-1, 4).Draw(rt, "prompt"),
+				CountedTokens: rapid.Int64().Draw(rt, "counted"),
 			})
 		}
 		r := &lb.Request{ModelName: 1, PromptTokens: rapid.Int64Range(-1, 4).Draw(rt, "tokens")}
@@ -149,7 +150,8 @@ func TestTargetsAreBounded(t *testing.T) {
 			p, kind := &c.paces.paceState, answerKind{1, true}
 			limit := time.Duration(rapid.Int64Range(1, math.MaxInt64/2).Draw(rt, "limit"))
 			less := p.within(now, fleetAddr(i), kind, limit, tokenMargin, maxTokenSlope)
-			if more := p.within(now, fleetAddr(i), kind, 2*limit, tokenMargin, maxTokenSlope); !(more >= less && less > 0) {
+			more := p.within(now, fleetAddr(i), kind, 2*limit, tokenMargin, maxTokenSlope)
+			if !(more >= less && less > 0) {
 				rt.Fatalf("%g requests within %v, %g within twice that", less, limit, more)
 			}
 		}
