@@ -37,6 +37,7 @@ type Outcome struct {
 	Source         uint64        // the same for all requests of one tenant, or with the same beginning of the prompt
 
 	CountedTokens int64         // tokens that its lease counted; 0 if unknown
+	PlannedPrompt int64         // tokens that its plan took the prompt for; 0 if unknown
 	TTFT          time.Duration // time to first token, from the plan on; 0 for an answer in one part
 	Duration      time.Duration // from the plan to the end of the answer; 0 if TTFT is
 

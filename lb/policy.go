@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -29,5 +30,17 @@ type Request struct {
 	ModelID      uint64         // digest of the model's name and the path, 0 if it is not known
 	ModelName    uint64         // that of the name alone: see [models.Name]
 	Length       int64          // of the prompt and the wanted answer, in bytes, 0 if unknown; for [models.Facts]
+	Target       Target         // how soon it wants its answer; for prefix_cache
 	Random       uint64         // random bits, so that a plan depends on its inputs only: see package health
+}
+
+// Target is how soon an answer is to come. The zero value: whenever it does.
+type Target struct {
+	TTFT     time.Duration // to the first token, from the plan on; 0 for any
+	PerToken time.Duration // for each token behind it; 0 for any
+}
+
+// Or returns the target with those times of another one that it has none of.
+func (t Target) Or(other Target) Target {
+	return Target{TTFT: cmp.Or(t.TTFT, other.TTFT), PerToken: cmp.Or(t.PerToken, other.PerToken)}
 }

@@ -126,6 +126,10 @@ var prefixScenarios = []scenario{
 		name: "a slower server gets less, answers in one piece", policy: prefixCache, endpoints: 2,
 		needs: []Ability{SimulatedTime}, run: func(t *run) { slowerGetsLess(t, false) },
 	},
+	{
+		name: "who is late gets less of those who ask", policy: prefixCache, endpoints: 2, config: `"slo":{"tpot":"1s"}`,
+		needs: []Ability{SimulatedTime}, run: lateGetsLess,
+	},
 	{name: "names behind a long prompt", policy: prefixCache, endpoints: 1, config: `"max_inspect_bytes":4096,"body_timeout":"60s"`, run: func(t *run) {
 		for _, tools := range []string{"one", "other"} {
 			for i, wanted := range []bool{false, true, false} {
@@ -262,6 +266,39 @@ func slowerGetsLess(t *run, streams bool) {
 	}
 	if slow > requests/8 {
 		t.Errorf("of %d requests %d went to a server that takes five times as long", requests/2, slow)
+	}
+}
+
+// lateGetsLess has one server take a little longer for a token: requests whose header asks for less than that go to the
+// other one, and the others to both.
+func lateGetsLess(t *run) {
+	const tokens, requests = 20, 60
+	for _, target := range []string{"", "104"} {
+		late := 0
+		for i := range requests {
+			r := work(t, 40+i)
+			if r.Worker = i % t.Workers(); target != "" {
+				r.Headers = append(r.Headers, [2]string{"x-slo-tpot-ms", target})
+			}
+			s := t.begin(r)
+			each := 95 * time.Millisecond
+			if s.Upstream() == 1 {
+				each = 108 * time.Millisecond
+				late++
+			}
+			s.Head(200, [2]string{"content-type", eventStream})
+			for range tokens {
+				t.Advance(each)
+				s.Data("data: {\"choices\":[{\"text\":\"a\"}]}\n\n")
+			}
+			s.Data(fmt.Sprintf("data: {\"usage\":{\"prompt_tokens\":99,\"completion_tokens\":%d}}\n\n", tokens))
+			s.Data("data: [DONE]\n\n")
+			t.finish(s)
+			t.wantDrained()
+		}
+		if target == "" && late < requests/5 || target != "" && late > requests/4 {
+			t.Errorf("of %d requests with target %q, %d went to a server that is slower", requests, target, late)
+		}
 	}
 }
 

@@ -140,7 +140,7 @@ func (p *product) granted(r *Request, g lb.Grant) {
 
 // describe returns what the plugin knows of a request.
 func (p *product) describe(r *Request) *lb.Request {
-	q, l := &lb.Request{Random: p.rng.Uint64(), Session: r.Session}, &r.lease
+	q, l := &lb.Request{Random: p.rng.Uint64(), Session: r.Session, ModelName: p.key.Model}, &r.lease
 	for i := range r.Prompt {
 		l.bytes += r.Prompt[i].Tokens * BytesPerToken
 	}
@@ -209,7 +209,7 @@ func (p *product) last(now time.Duration, r *Request, verdict lb.Verdict) {
 		if blocks := l.plan.Prefix.Blocks; len(blocks) > 0 {
 			o.PromptTokens, o.CachedTokens, o.Source = int64(prompt), int64(r.call.Cached()), blocks[0].Key
 			o.ExpectedTokens = int64(float64(prompt) * l.plan.Prefix.Fraction(l.granted.Cached))
-			o.CountedTokens = l.plan.AddedTokens(l.granted.Cached)
+			o.CountedTokens, o.PlannedPrompt = l.plan.AddedTokens(l.granted.Cached), l.prompt
 			o.TTFT, o.Duration = max(1, r.first-r.placed), now-r.placed
 			o.PerToken = (now - r.first) / time.Duration(max(1, r.Answer-1))
 			c := &l.plan.Candidates[l.granted.Index]

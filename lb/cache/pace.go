@@ -241,8 +241,7 @@ func (p *paceState) settle(now time.Duration) (changed bool) {
 	if p.output > p.length*levelStep || p.output < p.length/levelStep {
 		set(&p.length, lb.RoundDigits(p.output, 4))
 	}
-	variance := (p.squares + assumedAnswers*assumedVariance) / (p.answers + assumedAnswers)
-	set(&p.margin, lb.RoundDigits(2*math.Sqrt(variance/pacedAnswers), 1))
+	set(&p.margin, lb.RoundDigits(2*math.Sqrt(p.variance()/pacedAnswers), 1))
 	slope := p.slope()
 	for _, e := range p.endpoints {
 		if e.seen < minPacedAnswers {

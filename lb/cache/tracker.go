@@ -64,6 +64,8 @@ type Tracker struct {
 	popularity popularity
 	answers    answerStats
 	paces      paces
+	firsts     firstTimes
+	inTime     lb.DerivedLists
 	ttl        time.Duration // of the latest plan
 	losses     uint64
 	scratch    []time.Duration
@@ -101,6 +103,7 @@ func (c *Tracker) Observe(now, longest time.Duration, o lb.Outcome) {
 	c.learnTTL(now, longest, o)
 	c.answers.observe(now, &o)
 	c.paces.observe(now, &o)
+	c.firsts.observe(now, &o)
 }
 
 // endpointCache is what is known of one endpoint's cache.
@@ -253,6 +256,7 @@ func (c *Tracker) Summarize(now, longest time.Duration, cs []lb.Candidate, s *Su
 	}
 	pruneIdle(c.answers.times, now, cs, func(t *answerTimes) time.Duration { return t.lastAt })
 	pruneIdle(c.paces.endpoints, now, cs, func(p *pace) time.Duration { return p.lastAt })
+	pruneIdle(c.firsts.endpoints, now, cs, func(p *pace) time.Duration { return p.lastAt })
 	*s = Summary{TTL: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(now, cs)}
 	c.ttl = longest
 	if len(c.endpoints) == 0 || len(cs) == 0 {

@@ -33,6 +33,13 @@ func init() {
 				"prefix_cache: how prompts are cut into blocks, and what a cached one is worth",
 				"prefix_cache：如何将提示词切分成块，以及已缓存的提示词价值多少",
 			),
+		}, {
+			Name:  "slo",
+			Title: setting.Doc("Targets", "延迟目标"),
+			Meaning: setting.Doc(
+				"prefix_cache: how soon answers are to come",
+				"prefix_cache：应答应在多长时间内到达",
+			),
 		}, objectiveSection},
 		Check: func(settings any, r setting.Report) { settings.(*CacheConfig).check(r) },
 		New:   newPrefixCache,
@@ -52,7 +59,9 @@ type CacheConfig struct {
 	// SessionAffinity has requests without a cached prompt go where their session belongs, if that costs the same.
 	SessionAffinity bool
 
-	CacheTokens  int    // tokens that the KV cache of an endpoint of weight 1 holds, 0 if unknown
+	CacheTokens int       // tokens that the KV cache of an endpoint of weight 1 holds, 0 if unknown
+	Target      lb.Target // how soon answers are to come; [lb.Request.Target] goes before it
+
 	TenantHeader string // prompts of requests with different values of it share no blocks; "" for none
 	Secret       Secret // key of the hashes of blocks; "" for one that does not come from the configuration
 }
@@ -155,6 +164,27 @@ var cacheKeys = []setting.Key{
 		Field: func(s any) any { return &s.(*CacheConfig).CacheTokens },
 	},
 	{
+		Name: "slo.ttft", Type: setting.Duration, Min: 0, Max: setting.Hour, Default: "0",
+		Title: setting.Doc("Time to the first token", "首 token 时间"),
+		Meaning: setting.Doc(
+			"prefix_cache: how soon the first token of a stream is to come: endpoints that have too many requests in "+
+				"flight for it cost more, the later the more; 0: any time. With `slo.ttft` or `slo.tpot` set, the "+
+				"headers `x-slo-ttft-ms` and `x-slo-tpot-ms` of a request go before them",
+			"prefix_cache：流的第一个 token 应在多长时间内到达：在途请求过多而做不到的端点代价更高，越晚越高；0：不限。"+
+				"设置了 `slo.ttft` 或 `slo.tpot` 时，请求头 `x-slo-ttft-ms` 和 `x-slo-tpot-ms` 优先于它们",
+		),
+		Field: func(s any) any { return &s.(*CacheConfig).Target.TTFT },
+	},
+	{
+		Name: "slo.tpot", Type: setting.Duration, Min: 0, Max: setting.Minute, Default: "0",
+		Title: setting.Doc("Time per output token", "每个输出 token 的时间"),
+		Meaning: setting.Doc(
+			"prefix_cache: how long each token behind the first may take, as `slo.ttft`; 0: any time",
+			"prefix_cache：第一个之后的每个 token 最多应耗时多久，规则同 `slo.ttft`；0：不限",
+		),
+		Field: func(s any) any { return &s.(*CacheConfig).Target.PerToken },
+	},
+	{
 		Name: "prefix.tenant_header", Type: setting.Text,
 		Title: setting.Doc("Tenant header", "租户请求头"),
 		Meaning: setting.Doc(
@@ -232,6 +262,7 @@ func (p *prefixCache) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 	}
 	plan.List, _ = p.engines.ApplyCosts(now, &plan, p.engine, r.Model, p.cluster.HasWeights(v))
 	plan.List = p.caches.Paced(now, plan.List, p.engine.Weights.Queue, p.cache.Objective.token())
+	plan.List = p.caches.InTime(now, plan.List, r, r.Target.Or(p.cache.Target))
 	p.caches.Summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
 	tier, size := p.finish(now, r, &plan, v)
 	plan.PerRequest, plan.Stall = p.caches.PerRequest(), p.cache.Objective.stall(r.PromptTokens)

@@ -250,6 +250,12 @@ var keyCases = map[string]keyCase{
 	"lb_config.prefix.credit": {
 		`2.5`, func(c *Config) { c.Prefix.Credit = 2.5 }, []string{`-1`, `1001`, `"1"`},
 	},
+	"lb_config.slo.ttft": {
+		`"2s"`, func(c *Config) { c.Prefix.Target.TTFT = 2 * time.Second }, []string{`-1`, `"61m"`, `"soon"`},
+	},
+	"lb_config.slo.tpot": {
+		`50`, func(c *Config) { c.Prefix.Target.PerToken = 50 * time.Millisecond }, []string{`-1`, `"61s"`, `{}`},
+	},
 	"lb_config.prefix.redis_bytes": {
 		`"256MiB"`, func(c *Config) { c.Prefix.IndexMemory.Remote = 256 << 20 }, []string{`0`, `"1023KiB"`, `"16385MiB"`},
 	},

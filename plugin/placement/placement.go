@@ -56,6 +56,7 @@ func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 	v.Lists.NeededBy(pl.Cluster.Metrics, pl.Config)
 	r := lb.Request{
 		Random: v.GW.Random(), Model: pl.Metrics.Model, Session: pl.Session.Key, Idle: pl.Idle(), Trial: pl.Trial,
+		Target: pl.target(),
 	}
 	switch {
 	case !pl.Computes():

@@ -104,6 +104,7 @@ func (s *Serving) measure(now time.Duration, o *lb.Outcome) bool {
 		return false
 	}
 	o.CountedTokens = l.Reservation.Plan.AddedTokens(l.Reservation.Grant.Cached)
+	o.PlannedPrompt = l.Reservation.Request.PromptTokens
 	if pl.Response.TTFT > 0 {
 		o.TTFT, o.Duration = pl.Response.TTFT, now-pl.Prompt.Chain.Planned
 	}

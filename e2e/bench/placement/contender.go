@@ -1,8 +1,11 @@
 package placement
 
 import (
+	"time"
+
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/internal/simulate"
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -10,6 +13,7 @@ import (
 const (
 	ownName         = "prefix_cache"
 	metricsName     = "prefix_cache-metrics"
+	targetsName     = "prefix_cache-slo"
 	lmetricName     = "lmetric"
 	clairvoyantName = "clairvoyant"
 )
@@ -17,7 +21,8 @@ const (
 // contender is one way to choose.
 type contender struct {
 	simulate.Contender
-	about string
+	about   string
+	targets bool // it is told what in time is: see targetOf
 }
 
 func (c contender) title() string { return c.Name }
@@ -67,9 +72,29 @@ func contenders() ([]contender, error) {
 	return all, nil
 }
 
+// withTargets returns the plugin with its defaults and the targets of each cell.
+func withTargets() (contender, error) {
+	plugin, err := simulate.OfPolicy("prefix_cache")
+	plugin.Name, plugin.NoMetrics = targetsName, true
+	return contender{Contender: plugin, about: "the plugin, told by slo what in time is", targets: true}, err
+}
+
+// told returns the contender for a cell in which a target is in time.
+func (c *contender) told(t target) simulate.Contender {
+	out := c.Contender
+	if c.targets {
+		cfg := *c.Config
+		cfg.Prefix.Target = lb.Target{TTFT: seconds(t.ttft), PerToken: seconds(t.token)}
+		out.Config = &cfg
+	}
+	return out
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
 // variantOf returns the plugin with another configuration.
 func variantOf(p compare.Policy, metrics bool) (contender, error) {
 	c, err := simulate.ParseContender(p.Name, []byte(p.Plugin), config.Higress)
 	c.NoMetrics = !metrics
-	return contender{c, p.Plugin}, err
+	return contender{Contender: c, about: p.Plugin}, err
 }

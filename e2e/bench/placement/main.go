@@ -27,6 +27,7 @@ type settings struct {
 	cells    string
 	policies string
 	short    bool
+	targets  bool // the plugin plays also with the targets of each cell
 	metrics  bool // variants have the metrics of engines
 	variants []compare.Policy
 	trace    string
@@ -41,6 +42,7 @@ func parse() (settings, error) {
 	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas, and those of the plugin")
 	flag.BoolVar(&s.short, "short", false, "a few cells")
 	flag.BoolVar(&s.metrics, "variant-metrics", false, "variants have the metrics of engines")
+	flag.BoolVar(&s.targets, "targets", false, "also the plugin with the targets of each cell")
 	compare.VariantFlag(func(p compare.Policy) { s.variants = append(s.variants, p) })
 	flag.StringVar(&s.trace, "trace", os.Getenv("TRACE"),
 		"file of a trace in Mooncake's form, .jsonl or .jsonl.gz (default $TRACE)")
@@ -114,6 +116,13 @@ func (rep *report) choose() error {
 			rep.contenders = append(rep.contenders, c)
 		}
 	}
+	if s.targets {
+		c, err := withTargets()
+		if err != nil {
+			return err
+		}
+		rep.contenders = append(rep.contenders, c)
+	}
 	for _, p := range s.variants {
 		c, err := variantOf(p, s.metrics)
 		if err != nil {
@@ -159,10 +168,10 @@ func (rep *report) playCell(ctx context.Context, c *cell) error {
 	for i := range results {
 		results[i] = make([]result, rounds)
 	}
-	err := bench.SideBySide(ctx, rep.settings.Lanes, rounds*n, func(ctx context.Context, _, k int) error {
-		round, i := k/n, k%n
+	goals := make([]target, rounds)
+	play := func(ctx context.Context, round, i int) error {
 		load := &recorder{Load: loads[round]()}
-		r, err := simulate.Run(load, c.fleet, rep.contenders[i].Contender, rep.settings.Seed+uint64(round),
+		r, err := simulate.Run(load, c.fleet, rep.contenders[i].told(goals[round]), rep.settings.Seed+uint64(round),
 			func(int) bool { return ctx.Err() == nil })
 		if err != nil {
 			return fmt.Errorf("%s: %w", rep.contenders[i].Name, err)
@@ -173,19 +182,37 @@ func (rep *report) playCell(ctx context.Context, c *cell) error {
 		}
 		results[i][round] = resultOf(r, load.samples)
 		return nil
+	}
+	known := rep.clairvoyant()
+	err := bench.SideBySide(ctx, rep.settings.Lanes, rounds, func(ctx context.Context, _, round int) error {
+		err := play(ctx, round, known)
+		goals[round] = targetOf(results[known][round].samples)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	rep.score(c, results)
+	err = bench.SideBySide(ctx, rep.settings.Lanes, rounds*n, func(ctx context.Context, _, k int) error {
+		if k%n == known {
+			return nil
+		}
+		return play(ctx, k/n, k%n)
+	})
+	if err != nil {
+		return err
+	}
+	rep.score(c, goals, results)
 	return nil
 }
 
+// clairvoyant returns which contender sets the targets.
+func (rep *report) clairvoyant() int {
+	return slices.IndexFunc(rep.contenders, func(c contender) bool { return c.Name == clairvoyantName })
+}
+
 // score adds to results what they are in comparison, and keeps them without their samples.
-func (rep *report) score(c *cell, results [][]result) {
-	known := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.Name == clairvoyantName })
-	for round := range results[known] {
-		t := targetOf(results[known][round].samples)
+func (rep *report) score(c *cell, goals []target, results [][]result) {
+	for round, t := range goals {
 		for i := range results {
 			results[i][round].goodput = t.met(results[i][round].samples)
 		}

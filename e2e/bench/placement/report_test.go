@@ -63,6 +63,25 @@ func TestShort(t *testing.T) {
 	}
 }
 
+// TestTargetsAreMet has engines of unequal speed nearly as busy as they can be: more requests are in time if the plugin
+// knows what that is.
+func TestTargetsAreMet(t *testing.T) {
+	s := settings{cells: "speeds2.5-97", policies: lmetricName, targets: true}
+	s.Rounds, s.Lanes, s.Seed, s.Own = 2, 2, 2, ownName
+	rep := &report{settings: s, adapts: map[string]float64{}}
+	if err := rep.choose(); err != nil {
+		t.Fatal(err)
+	}
+	if err := rep.play(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	cell := rep.cells[0].name
+	told, untold := rep.Median(cell, targetsName, goodput), rep.Median(cell, ownName, goodput)
+	if *told < *untold+0.05 {
+		t.Errorf("%.3f are in time with targets, %.3f without", *told, *untold)
+	}
+}
+
 // reportOf returns a report of one cell with the mean latencies, by round, of some contenders.
 func reportOf(of map[string][]float64) *report {
 	rep := &report{cells: []cell{{name: "c"}}, adapts: map[string]float64{}}
