@@ -9,11 +9,13 @@ const Full = -1
 // requests or in tokens. It is the reference for every store: each one calls it or is compared with it by tests.
 //
 //	cost(c) = c.Base
-//	        + (c.Slope * (load + p.PerRequest * requests) + c.OverSlope * over) / c.Weight
+//	        + (c.Slope * (load + p.PerRequest * requests + p.Stall * missing * stalled) + c.OverSlope * over) / c.Weight
 //	        - p.Prefix.Credit * min(1 + p.Prefix.CreditGrowth * fewest, 16) * match
 //
 //	load      load of c in the plan's unit: what all owners have in flight there, plus this request
 //	requests  number of requests of all owners in flight on c, plus one for this request
+//	missing   the part of the prompt that c is not recorded to have, from 0 to 1
+//	stalled   requests of all owners in flight on c that wait while it computes that: c.Capacity at most, and 32
 //	over      max(0, requests - c.Capacity): the requests that have to wait in the engine
 //	fewest    lowest number of requests in flight on any candidate that is not full; this request is not counted
 //	match     the credited part of the prompt that c is recorded to have, from 0 to 1; see Prefix.CreditBytes
@@ -48,7 +50,11 @@ func Decide(p *Plan, loads []Load, matched []int) Choice {
 		if c.IsFull(l) {
 			continue
 		}
-		cost := p.cost(c, l, added) // total, in place: a call takes longer than this
+		stall := p.Stall
+		if stall > 0 {
+			stall = p.stall(matched, i)
+		}
+		cost := p.cost(c, l, added, stall) // total, in place: a call takes longer than this
 		if matched != nil {
 			cost -= p.discount(credit, matched, i)
 		}
@@ -181,18 +187,48 @@ func (c *Candidate) IsFull(l Load) bool {
 
 // total returns what the request costs at candidate i. What is no number counts as the highest cost.
 func (p *Plan) total(i int, loads []Load, matched []int, added, credit float64) float64 {
-	cost := p.cost(&p.Candidates[i], loads[i], added) - p.discount(credit, matched, i)
+	cost := p.cost(&p.Candidates[i], loads[i], added, p.stall(matched, i)) - p.discount(credit, matched, i)
 	if math.IsNaN(cost) {
 		return math.Inf(1)
 	}
 	return cost
 }
 
-// cost returns the cost of a candidate with load l and the plan's request, which adds the given load.
-func (p *Plan) cost(c *Candidate, l Load, added float64) float64 {
-	// Both loads are whole numbers, so that their sum is exact.
-	cost := c.Base + c.Slope*(l.In(p.Unit)+added+float64(p.PerRequest*(l.Requests+1)))/c.Weight
-	return cost + c.over(l)
+// cost returns the cost of a candidate with load l and the plan's request, which adds the given load and stalls each
+// request in flight by so much.
+func (p *Plan) cost(c *Candidate, l Load, added, stall float64) float64 {
+	return c.Base + p.load(c, l, added, stall) + c.over(l)
+}
+
+// load returns what is in flight costs, with the plan's request.
+func (p *Plan) load(c *Candidate, l Load, added, stall float64) float64 {
+	load := l.In(p.Unit) + added + float64(p.PerRequest*(l.Requests+1)) // whole numbers, so that their sum is exact
+	if stall > 0 {
+		load += float64(stall * c.stalled(l)) // rounded first, as in discount
+	}
+	return c.Slope * load / c.Weight
+}
+
+// maxStalled bounds how many requests wait for the prompt of another one. Where more are in flight, some of them wait
+// for their own.
+const maxStalled = 32
+
+// stalled returns how many of the requests in flight the engine runs, so that they wait while it computes a prompt.
+func (c *Candidate) stalled(l Load) float64 {
+	requests := min(float64(l.Requests), maxStalled)
+	if c.OverSlope > 0 {
+		requests = max(0, min(requests, c.Capacity))
+	}
+	return requests
+}
+
+// stall returns by how much the request stalls each one in flight at candidate i. What is cached is not computed,
+// whatever its credit.
+func (p *Plan) stall(matched []int, i int) float64 {
+	if matched == nil || p.Stall <= 0 {
+		return max(0, p.Stall)
+	}
+	return p.Stall * (1 - p.Prefix.Fraction(matched[i]))
 }
 
 // over returns what the candidate costs, with load l and one request more, for those that have to wait there.

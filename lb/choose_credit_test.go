@@ -53,3 +53,37 @@ func TestPerRequestLoad(t *testing.T) {
 		}
 	}
 }
+
+// A prompt that has to be computed stalls those in flight there: it goes where fewer wait, though more tokens are in
+// flight there. What is cached stalls nobody, also when it is worth no credit.
+func TestStall(t *testing.T) {
+	p := &Plan{
+		Unit: Tokens, Tokens: 100, Stall: 50,
+		Prefix: Prefix{
+			Blocks: []prompt.Block{{Key: 1, End: 60}, {Key: 2, End: 100}}, Bytes: 100, CreditBytes: []uint32{0, 0},
+		},
+		List: NewList([]Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}}),
+	}
+	busy := Load{Requests: 5, Tokens: 1000}
+	for _, tc := range []struct {
+		stall   float64
+		second  Load
+		matched []int
+		want    int
+	}{
+		{50, Load{Requests: 1, Tokens: 1199}, nil, 1},
+		{50, Load{Requests: 1, Tokens: 1201}, nil, 0},
+		{50, Load{Requests: 1, Tokens: 1201}, []int{0, 0}, 0},
+		{50, Load{Requests: 1, Tokens: 1051}, []int{1, 0}, 0}, // 100 there, and 50
+		{50, Load{Requests: 1, Tokens: 1049}, []int{1, 0}, 1},
+		{50, Load{Requests: 1, Tokens: 951}, []int{2, 0}, 0}, // wholly cached: none
+		{50, Load{Requests: 1, Tokens: 949}, []int{2, 0}, 1},
+		{0, Load{Requests: 1, Tokens: 1001}, []int{0, 0}, 0},
+		{0, Load{Requests: 1, Tokens: 999}, []int{2, 0}, 1},
+	} {
+		p.Stall = tc.stall
+		if got := Choose(p, []Load{busy, tc.second}, tc.matched); got != tc.want {
+			t.Errorf("%+v: endpoint %d", tc, got)
+		}
+	}
+}

@@ -26,7 +26,8 @@ func drawChoice(rt *rapid.T) *choice {
 	number := func(label string, most int) int { return rapid.IntRange(0, most).Draw(rt, label) }
 	c := &choice{plan: lb.Plan{
 		Unit: lb.Unit(number("unit", 1)), Tokens: int64(number("tokens", 5000)),
-		PerRequest: int64(number("per request", 300)), Random: rapid.Uint64().Draw(rt, "random"),
+		PerRequest: int64(number("per request", 300)), Stall: float64(number("stall", 300)) / 3,
+		Random: rapid.Uint64().Draw(rt, "random"),
 	}}
 	blocks := number("blocks", 4)
 	for i := range blocks {
@@ -67,6 +68,14 @@ func (c *choice) costOf(i int) float64 {
 	if c.plan.Unit == lb.Tokens {
 		load = float64(l.Tokens + c.plan.Tokens)
 	}
+	stalled, missing := min(float64(l.Requests), 32), 1.0
+	if k.OverSlope > 0 {
+		stalled = min(stalled, k.Capacity)
+	}
+	if c.matched != nil && c.matched[i] > 0 {
+		missing -= float64(c.plan.Prefix.Blocks[c.matched[i]-1].End) / float64(c.plan.Prefix.Bytes)
+	}
+	load += c.plan.Stall * missing * stalled
 	cost := k.Base + (k.Slope*(load+float64(c.plan.PerRequest*(l.Requests+1)))+
 		k.OverSlope*max(0, float64(l.Requests+1)-k.Capacity))/k.Weight
 	if c.matched == nil || c.matched[i] == 0 {
@@ -242,7 +251,8 @@ func TestChooseIsMonotonicInMatches(t *testing.T) {
 	})
 }
 
-// Without a match anywhere, or with one of the same length everywhere, the prompt has no effect.
+// Without a match anywhere, or with one of the same length everywhere, the prompt has no effect, but that what it stalls
+// others by is less.
 func TestChooseWithoutADifferenceInMatches(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := drawChoice(rt)
@@ -255,6 +265,7 @@ func TestChooseWithoutADifferenceInMatches(t *testing.T) {
 		for i := range c.matched {
 			c.matched[i] = length
 		}
+		none.plan.Stall *= 1 - c.plan.Prefix.Fraction(length)
 		was, is := none.choose(), c.choose()
 		if was != is && c.plan.Candidates[was] != c.plan.Candidates[is] {
 			// Subtracting the credit rounds: what differs in the last digit only may be a tie then.

@@ -104,13 +104,17 @@ func digestOf(cs []Candidate) uint64 {
 //
 // PerRequest is for engines that compute a limited number of requests at once, in a batch: however few tokens a request
 // has, others wait for its slot. Of two candidates with equal tokens in flight the one with fewer requests costs less.
+//
+// Stall is for what the request does to others: engines compute prompts and the next tokens of answers in one batch, so
+// that each answer in flight waits for what has to be computed of a prompt.
 type Plan struct {
 	Scope string // the name under which load is counted together: the cluster's
 	List
 	Unit       Unit
-	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
-	PerRequest int64  // load of each request in flight beside its tokens, in the plan's unit; see [Choose]
-	Random     uint64 // random bits; the lower 32 break ties between equal costs
+	Tokens     int64   // tokens that the request adds while in flight; it always adds one request
+	PerRequest int64   // load of each request in flight beside its tokens, in the plan's unit; see [Choose]
+	Stall      float64 // load of each request in flight that waits while all of the prompt is computed; see [Choose]
+	Random     uint64  // random bits; the lower 32 break ties between equal costs
 	Home       Home
 	Prefix     Prefix
 	Wait       Wait

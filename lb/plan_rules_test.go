@@ -90,11 +90,16 @@ func TestCost(t *testing.T) {
 		{Plan{Unit: Tokens, Tokens: 10}, Candidate{Slope: 1, Weight: 1}, Load{2, 1000}, 1010},
 		{Plan{Unit: Tokens, Tokens: 10, PerRequest: 100}, Candidate{Slope: 1, Weight: 2}, Load{2, 1000}, 655},
 		{Plan{PerRequest: 2}, Candidate{Slope: 1, Weight: 1}, Load{Requests: 4}, 5 + 10},
+		{Plan{Stall: 3}, Candidate{Slope: 2, Weight: 4}, Load{Requests: 4}, 2 * (5 + 3*4) / 4.0},
+		{Plan{Stall: 3}, Candidate{Slope: 1, Weight: 1}, Load{Requests: 40}, 41 + 3*32},
+		{Plan{Stall: 3}, Candidate{Slope: 1, Weight: 1, OverSlope: 8, Capacity: 5}, Load{Requests: 6}, 7 + 3*5 + 16},
+		{Plan{Stall: 3}, Candidate{Slope: 1, Weight: 1, OverSlope: 1, Capacity: -2}, Load{}, 1 + 3},
+		{Plan{Stall: -3}, Candidate{Slope: 1, Weight: 1}, Load{Requests: 4}, 5},
 		{Plan{}, Candidate{Slope: 1, Weight: 2, OverSlope: 8, Capacity: 5}, Load{Requests: 4}, 2.5},
 		{Plan{}, Candidate{Slope: 1, Weight: 2, OverSlope: 8, Capacity: 5}, Load{Requests: 6}, 3.5 + 8},
 		{Plan{PerRequest: 2}, Candidate{Slope: 1, Weight: 1, OverSlope: 8, Capacity: 5}, Load{Requests: 4}, 15},
 	} {
-		if got := c.p.cost(&c.c, c.l, c.p.Added()); !near(got, c.want) {
+		if got := c.p.cost(&c.c, c.l, c.p.Added(), c.p.stall(nil, 0)); !near(got, c.want) {
 			t.Errorf("%+v at %+v: %v, want %v", c.c, c.l, got, c.want)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 //	Total = Base + Load + Over - Credit
 type Terms struct {
 	Base   float64 // without any load
-	Load   float64 // of all requests in flight there and this one, with PerRequest, by slope and weight
+	Load   float64 // of all requests in flight there and this one, with PerRequest and Stall, by slope and weight
 	Over   float64 // of the requests above the engine's capacity
 	Credit float64 // for the cached part of the prompt
 	Total  float64 // +Inf if it is no number
@@ -26,9 +26,8 @@ func AppendTerms(dst []Terms, p *Plan, loads []Load, matched []int) []Terms {
 	added, credit := p.Added(), p.credit(loads, matched)
 	for i, l := range loads[:len(p.Candidates)] {
 		c := &p.Candidates[i]
-		load, perRequest := l.In(p.Unit)+added, float64(p.PerRequest*(l.Requests+1))
 		t := Terms{
-			Base: c.Base, Load: c.Slope * (load + perRequest) / c.Weight, Over: c.over(l),
+			Base: c.Base, Load: p.load(c, l, added, p.stall(matched, i)), Over: c.over(l),
 			Credit: p.discount(credit, matched, i),
 			Total:  p.total(i, loads, matched, added, credit), Full: c.IsFull(l),
 		}

@@ -22,7 +22,7 @@ type composer struct {
 // setCommand sets the command of a reservation by the plan, and its script. Plans with prefix blocks have a script of
 // their own, so that those without are not slowed down.
 func (co *composer) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
-	var room [55 + 6*shortTTLRoom]byte
+	var room [63 + 6*shortTTLRoom]byte
 	x, waits := &p.Prefix, p.Wait.Waits()
 	if co.at.isForTenant(p) {
 		co.setTenantCommand(r, p)

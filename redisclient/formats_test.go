@@ -19,17 +19,19 @@ const (
 	formatID0   = "\x18\x17\x16\x15\x14\x13\x12\x11" // formatID
 	formatID1   = "\x19\x17\x16\x15\x14\x13\x12\x11" // formatID+1
 	formatTag   = "\x17\xb2\x43\x80"                 // of the first endpoint
-	formatTerms = "\x00\x00\x00\x00\x00\x00\x08\x40" + "\x28\x27\x26\x25" + "\x01" + "\xff\xff\xff\xff"
-	formatOne   = "\x00\x00\x00\x00\x00\x00\xf0\x3f"
-	formatTwo   = "\x00\x00\x00\x00\x00\x00\x00\x40"
-	formatHalf  = "\x00\x00\x00\x00\x00\x00\xe0\x3f"
-	formatZero  = "\x00\x00\x00\x00\x00\x00\x00\x00"
-	formatList  = "\x52\x8c\xf2\x1d" // digest of the endpoints
+	formatTerms = "\x00\x00\x00\x00\x00\x00\x08\x40" + "\x28\x27\x26\x25" + "\x01" + "\xff\xff\xff\xff" +
+		formatHalf
+	formatOne  = "\x00\x00\x00\x00\x00\x00\xf0\x3f"
+	formatTwo  = "\x00\x00\x00\x00\x00\x00\x00\x40"
+	formatHalf = "\x00\x00\x00\x00\x00\x00\xe0\x3f"
+	formatZero = "\x00\x00\x00\x00\x00\x00\x00\x00"
+	formatList = "\x52\x8c\xf2\x1d" // digest of the endpoints
 )
 
 func formatPlan() *lb.Plan {
 	return &lb.Plan{
-		Scope: "llm", Unit: lb.Tokens, Tokens: 3, PerRequest: 1<<32 + 5, Random: 0x2122232425262728,
+		Scope: "llm", Unit: lb.Tokens, Tokens: 3, PerRequest: 1<<32 + 5, Stall: 0.5,
+		Random: 0x2122232425262728,
 		List: lb.NewList([]lb.Candidate{
 			{Addr: "10.0.0.1:80", Base: 1, Slope: 2, Weight: 0.5, Cap: 3, Capacity: 4, OverSlope: 5, TokenCap: 2},
 			{Addr: "10.0.0.2:80", Slope: 1, Weight: 1},

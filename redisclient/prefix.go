@@ -63,7 +63,7 @@ func appendChain(b []byte, p *lb.Prefix, numbers ...func(i int) uint32) []byte {
 // appendAdded appends what the request adds to the load, in the format of reserve.lua's params.
 func appendAdded(params wire.Writer, p *lb.Plan, tokens int64) wire.Writer {
 	return params.Float64(float64(tokens)).Uint32(uint32(p.Random)).Byte(byte(p.Unit)).
-		Uint32(uint32(min(max(p.PerRequest, 0), math.MaxUint32)))
+		Uint32(uint32(min(max(p.PerRequest, 0), math.MaxUint32))).Float64(max(p.Stall, 0))
 }
 
 // pages are the index pages of a scope, as far as this owner has extended when they expire.

@@ -136,8 +136,11 @@ func (d *differential) entry(f *testScope, block uint64) []byte {
 	return append(e, make([]byte, modelEntry-len(e))...)
 }
 
-// prompt gives the plan a prompt, mostly.
+// prompt gives the plan a prompt, mostly, and has it stall others, at times.
 func (d *differential) prompt(f *testScope, p *lb.Plan) {
+	if d.rng.IntN(2) == 0 {
+		p.Stall = d.number(d.rng.IntN(2) == 0) * float64(int64(1)<<d.rng.IntN(16))
+	}
 	if len(f.chains) == 0 || d.rng.IntN(4) == 0 {
 		return
 	}

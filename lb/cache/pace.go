@@ -284,24 +284,26 @@ func moreTime(difference float64) float64 {
 
 // Paced returns the candidates with what it costs, in tokens, that some take longer for a token of an answer, and that
 // requests above an endpoint's capacity wait: as many turns as there are such requests, of which the endpoint takes
-// capacity at a time, and each of which is an answer long. A turn is charged queue times.
+// capacity at a time, and each of which is an answer long. A turn is charged queue times, and all of it as many times as
+// the time per token weighs.
 //
 // Before answers were seen the candidates stay as they are.
-func (c *Tracker) Paced(now time.Duration, l lb.List, queue float64) lb.List {
+func (c *Tracker) Paced(now time.Duration, l lb.List, queue, weight float64) lb.List {
 	p := &c.paces
 	p.pending.used = true
 	if p.update(now); p.length == 0 {
 		return l
 	}
-	return p.lists.Get(now, l, lb.Mix(p.version^math.Float64bits(queue)), func(cs []lb.Candidate) []lb.Candidate {
+	key := lb.Mix(lb.Mix(p.version^math.Float64bits(queue)) ^ math.Float64bits(weight))
+	return p.lists.Get(now, l, key, func(cs []lb.Candidate) []lb.Candidate {
 		out, fastest := slices.Clone(cs), p.fastest(cs)
 		for i := range out {
 			o := &out[i]
 			if e := p.endpoints[o.Addr]; e != nil && e.known > 0 {
-				o.Base += outputCost * p.length * e.known * moreTime(e.level-fastest-p.margin)
+				o.Base += weight * outputCost * p.length * e.known * moreTime(e.level-fastest-p.margin)
 			}
 			if o.OverSlope > 0 { // for each weight, as the rest of its load
-				o.OverSlope = lb.RoundDigits(queue*turnCost*p.length*o.Weight/max(1, o.Capacity), 8)
+				o.OverSlope = lb.RoundDigits(weight*queue*turnCost*p.length*o.Weight/max(1, o.Capacity), 8)
 			}
 		}
 		return out

@@ -107,7 +107,7 @@ func TestWorkersLearnAsOne(t *testing.T) {
 				!reflect.DeepEqual(p.kinds, alone.kinds) && len(alone.kinds) > 0 {
 				rt.Fatalf("worker %d knows\n%+v\none that saw all knows\n%+v", i, p, alone.paceState)
 			}
-			got, want := w.Paced(now, list, 4), workers[0].Paced(now, list, 4)
+			got, want := w.Paced(now, list, 4, 1), workers[0].Paced(now, list, 4, 1)
 			if got.Digest() != want.Digest() {
 				rt.Fatalf("workers 0 and %d have different lists", i)
 			}
@@ -145,7 +145,7 @@ func TestManyWorkersOfLittleTraffic(t *testing.T) {
 	}
 	fresh := NewTracker()
 	for i, w := range append(workers, fresh) {
-		w.Paced(f.now, fleetList(3), 4)
+		w.Paced(f.now, fleetList(3), 4, 1)
 		w.Exchange(f.now+exchangeInterval, shared, "key")
 		f.paces = &w.paces
 		if a, b, c := f.more(0), f.more(1), f.more(2); a > 0 || b > 0 || c < 0.6 || c > 1.3 {
@@ -179,7 +179,7 @@ func TestPacesWithoutMemory(t *testing.T) {
 			t.Errorf("%s: with failing memory, %.2f more is told", name, f.more(1))
 		}
 		fail(shared, nil)
-		c.Paced(f.now, fleetList(3), 4)
+		c.Paced(f.now, fleetList(3), 4, 1)
 		c.Exchange(f.now, shared, "key")
 		other.paces.pending.used = true
 		other.Exchange(f.now, shared, "key")
@@ -311,7 +311,7 @@ func FuzzReadPaces(f *testing.F) {
 			c.paces.observe(now, randomAnswer(rng))
 		}
 		c.paces.updatedAt = 0
-		for _, o := range c.Paced(now, fleetList(5), 4).Candidates {
+		for _, o := range c.Paced(now, fleetList(5), 4, 1).Candidates {
 			if !(o.Base >= 0 && o.Base <= outputCost*maxPacedTokens*(maxPaceRatio-1)) {
 				t.Fatalf("%+v", o)
 			}

@@ -165,7 +165,7 @@ func TestCostsOfPaceAreBounded(t *testing.T) {
 				OutputTokens: rapid.Int64().Draw(rt, "output"), Load: rapid.Float64().Draw(rt, "load"),
 				Streamed: rapid.Bool().Draw(rt, "streamed"),
 			})
-			for i, o := range c.Paced(now, list, 4).Candidates {
+			for i, o := range c.Paced(now, list, 4, 1).Candidates {
 				const most = outputCost * maxPacedTokens * (maxPaceRatio - 1)
 				if !(o.Base >= 0 && o.Base <= most && o.OverSlope >= 0 && o.OverSlope <= 4*turnCost*maxPacedTokens) {
 					rt.Fatalf("%d: %+v", i, o)
@@ -233,20 +233,28 @@ func TestPaced(t *testing.T) {
 		{Addr: fleetAddr(0), Base: 5, Slope: 1, Weight: 1},
 		{Addr: fleetAddr(1), Base: 7, Slope: 1, Weight: 2, OverSlope: 9, Capacity: 16},
 	})
-	if got := c.Paced(time.Minute, list, 4); &got.Candidates[0] != &list.Candidates[0] {
+	if got := c.Paced(time.Minute, list, 4, 1); &got.Candidates[0] != &list.Candidates[0] {
 		t.Error("a list without costs is another")
 	}
 	f := newFleet(1, 1, 3)
 	f.paces = &c.paces
 	f.run(time.Minute)
-	got := c.Paced(f.now, list, 4).Candidates
+	got := c.Paced(f.now, list, 4, 1).Candidates
 	base, over := 7+outputCost*f.length*f.more(1), 4*turnCost*f.length*2/16
 	if got[0] != list.Candidates[0] || got[1].Base != base || got[1].Base < 7+tokensOfAnswers ||
 		math.Abs(got[1].OverSlope/over-1) > 0.01 {
 		t.Errorf("%+v of %+v, want %g and %g", got, list.Candidates, base, over)
 	}
+	heavy := c.Paced(f.now, list, 4, 4).Candidates
+	if more := heavy[1].Base - 7; math.Abs(more/(base-7)-4) > 1e-9 ||
+		math.Abs(heavy[1].OverSlope/got[1].OverSlope-4) > 1e-6 || heavy[0] != got[0] {
+		t.Errorf("with four times the weight of a token %+v, with one %+v", heavy, got)
+	}
+	if none := c.Paced(f.now, list, 4, 0).Candidates; none[1].Base != 7 || none[1].OverSlope != 0 {
+		t.Errorf("without a weight of a token: %+v", none)
+	}
 	f.run(time.Minute)
-	if again := c.Paced(f.now, list, 4); again.Digest() != lbDigest(got) {
+	if again := c.Paced(f.now, list, 4, 1); again.Digest() != lbDigest(got) {
 		t.Error("another list after a minute of the same")
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,7 +25,7 @@ func init() {
 			Prompt: true, Metrics: MetricsOptional, Session: SessionOptional,
 		},
 		Settings: func() any { return new(CacheConfig) },
-		Keys:     cacheKeys,
+		Keys:     slices.Concat(cacheKeys, objectiveKeys),
 		Sections: []setting.Section{{
 			Name:  "prefix",
 			Title: setting.Doc("Prefix cache", "前缀缓存"),
@@ -39,7 +40,7 @@ func init() {
 				"prefix_cache: how soon answers are to come",
 				"prefix_cache：应答应在多长时间内到达",
 			),
-		}},
+		}, objectiveSection},
 		Check: func(settings any, r setting.Report) { settings.(*CacheConfig).check(r) },
 		New:   newPrefixCache,
 	})
@@ -52,6 +53,7 @@ type CacheConfig struct {
 	Credit      float64
 	TTL         time.Duration  // how long an endpoint is assumed to retain what it has computed, [lb.MaxTTL] at most
 	IndexMemory lb.IndexMemory // of the cluster's prefix index
+	Objective   Objective
 
 	BlockBytes int // length of the first blocks
 	// SessionAffinity has requests without a cached prompt go where their session belongs, if that costs the same.
@@ -206,6 +208,7 @@ var cacheKeys = []setting.Key{
 
 // check completes the settings: a TTL that is too short counts as the shortest.
 func (c *CacheConfig) check(r setting.Report) {
+	c.Objective.check(r)
 	if c.TTL < minConfigTTL {
 		r.Warning(keyTTL, "got "+seconds(c.TTL)+", taken as "+seconds(minConfigTTL)+
 			": what is in use is recorded again only every 30 s")
@@ -258,11 +261,11 @@ func (p *prefixCache) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 		return plan, reason
 	}
 	plan.List, _ = p.engines.ApplyCosts(now, &plan, p.engine, r.Model, p.cluster.HasWeights(v))
-	plan.List = p.caches.Paced(now, plan.List, p.engine.Weights.Queue)
+	plan.List = p.caches.Paced(now, plan.List, p.engine.Weights.Queue, p.cache.Objective.token())
 	plan.List = p.caches.InTime(now, plan.List, r, r.Target.Or(p.cache.Target))
 	p.caches.Summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
 	tier, size := p.finish(now, r, &plan, v)
-	plan.PerRequest = p.caches.PerRequest()
+	plan.PerRequest, plan.Stall = p.caches.PerRequest(), p.cache.Objective.stall(r.PromptTokens)
 	plan.Prefix = p.prefix(now, r, tier, size)
 	if r.Session != 0 && p.cache.SessionAffinity {
 		plan.Home.Order = p.homes.order(now, r.Session, plan.List, tier, v, p.cluster)

@@ -238,6 +238,12 @@ var keyCases = map[string]keyCase{
 		`true`, func(c *Config) { c.Prefix.SessionAffinity = true }, []string{`1`, `"true"`},
 	},
 	"lb_config.redisKeyTTL": {`60`, func(c *Config) { c.Prefix.TTL = time.Minute }, []string{`[60]`}},
+	"lb_config.objective.tpot": {
+		`4`, func(c *Config) { c.Prefix.Objective.TPOT = 4 }, []string{`-1`, `1001`, `"1"`},
+	},
+	"lb_config.objective.ttft": {
+		`0.5`, func(c *Config) { c.Prefix.Objective.TTFT = 0.5 }, []string{`-1`, `1001`, `"1"`},
+	},
 	"lb_config.prefix.block_bytes": {
 		`"1KiB"`, func(c *Config) { c.Prefix.BlockBytes = 1024 }, []string{`63`, `"65KiB"`, `0`},
 	},

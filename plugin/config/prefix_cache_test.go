@@ -39,6 +39,14 @@ func TestPrefixCache(t *testing.T) {
 			text:    `{"lb_policy":"global_least_request","lb_config":{"prefix":{"credit":2}}}`,
 			warning: "lb_config.prefix.credit has no effect",
 		},
+		{
+			text:    `{"lb_policy":"prefix_cache","lb_config":{"objective":{"ttft":0,"tpot":0}}}`,
+			problem: "objective.ttft and objective.tpot are both 0",
+		},
+		{
+			text:    `{"lb_policy":"prefix_cache","lb_config":{"objective":{"ttft":4}}}`,
+			warning: "lb_config.objective.tpot less than objective.ttft counts as equal",
+		},
 	} {
 		set, err := Parse([]byte(c.text), Higress)
 		if c.problem != "" {

@@ -3,23 +3,24 @@
 -- chosen one. A request that may wait does so if there is no room for it, or if others wait (enqueue.lua). reserve.lua
 -- describes KEYS, ARGV and the answer; begin.lua comes before this text.
 local hashes, chain = first + 6 * runs, ARGV[3]
-local tokens, tie, unit, each, count, whole, wait, length, prompt_tokens, ttl, due
-local left, pages, parts, places, held, credit, cached
+local tokens, tie, unit, each, stall, count, whole, wait, length, prompt_tokens, ttl, due
+local left, pages, parts, places, held, credit, cached, stalls
 if prompt then
-  tokens, tie, unit, each, count, whole, wait, length, prompt_tokens, ttl, due = unpack('<dI4BI4BddddI4B', ARGV[2])
+  tokens, tie, unit, each, stall, count, whole, wait, length, prompt_tokens, ttl, due =
+    unpack('<dI4BI4dBddddI4B', ARGV[2])
   left = due > 0 and call('PTTL', prompt) -- here, since no error may occur once something was counted
   pages, parts, places, held = match(prompt, chain, count)
 else
-  tokens, tie, unit, each = unpack('<dI4BI4', ARGV[2])
+  tokens, tie, unit, each, stall = unpack('<dI4BI4d', ARGV[2])
 end
 local added = unit == 1 and math.min(math.max(tokens, 0), 4294967295) or 1
 if held then
   -- An endpoint that has a block has all blocks before it too: it computed them first, and engines evict the ends of
   -- prompts first. So the index of the last block that it has is how many it has.
   local byte, find, before = string.byte, string.find, nil
-  local worths, oldest, short = 11 * count + 1, math.floor(ttl / 4000), #ARGV[2] > 55 and {}
+  local worths, oldest, short = 11 * count + 1, math.floor(ttl / 4000), #ARGV[2] > 63 and {}
   if #chain > 15 * count then worths = worths + 4 * count end
-  for at = 56, short and #ARGV[2] or 0, 6 do short[sub(ARGV[2], at, at + 3)] = unpack('<I2', ARGV[2], at + 4) end
+  for at = 64, short and #ARGV[2] or 0, 6 do short[sub(ARGV[2], at, at + 3)] = unpack('<I2', ARGV[2], at + 4) end
   for k = #held, 1, -1 do
     local holders = held[k]
     for i = 1, holders ~= before and 19 or 0, 6 do
@@ -30,8 +31,9 @@ if held then
         while at do
           local c = (at - hashes) / 4
           if c % 1 == 0 and not (cached and cached[c]) then
-            if not credit then credit, cached = {}, {} end
+            if not credit then credit, cached, stalls = {}, {}, {} end
             credit[c], cached[c] = unpack('<I4', chain, worths + 4 * k - 4) / length, k
+            if stall > 0 then stalls[c] = stall * (1 - unpack('<I4', chain, 11 * count + 4 * k - 3) / length) end
           end
           at = find(v, endpoint, at + 1, true)
         end
@@ -42,7 +44,7 @@ if held then
 end
 local tied, ties, least, i, byte = {}, 0, math.huge, 0, string.byte
 local rule, other, second = 1, nil, math.huge -- what decides, as lb.Rule; the next best candidate, what it costs
-local counted = each > 0 or credit and wait > 0 -- whether the number of requests matters
+local counted = each > 0 or stall > 0 or credit and wait > 0 -- whether the number of requests matters
 local warm, fewest = nil, math.huge -- candidates that have some blocks; requests at the candidate with the fewest
 local full = nil -- candidates at a cap: index and cost
 local factor, free = 0, 0
@@ -81,6 +83,7 @@ end
 for run = first, first + 6 * (runs - 1), 6 do
   local c, from, many = unpack('<I2I2I2', v, run)
   local base, slope, weight, cap, capacity, over_slope, token_cap = unpack('<ddddddd', v, first_class + 56 * c)
+  local running = math.max(0, math.min(32, capacity)) -- requests that wait while it computes a prompt
   local open, both = cap == 0 and token_cap == 0, counted or capacity < math.huge
   if cap == 0 and not open then cap = math.huge end
   for part = from, from + many - 1, 256 do
@@ -97,13 +100,18 @@ for run = first, first + 6 * (runs - 1), 6 do
         x = low + 256 * mid + 65536 * high
         load = load or x
       end
-      if open or x < cap and not (sums and sums[k] >= token_cap) then
-        if x < fewest then fewest = x end
-        load = load + added
-        local cost = base + slope * (load + each * (x + 1)) / weight
+      local room = open or x < cap and not (sums and sums[k] >= token_cap)
+      if room and x < fewest then fewest = x end
+      if room or cached and waits then
+        load = load + added + each * (x + 1)
+        if stall > 0 then load = load + (stalls and stalls[i] or stall) * math.min(x, running) end
+        local cost = base + slope * load / weight
         if x + 1 > capacity then cost = cost + over_slope * (x + 1 - capacity) / weight end
         if cost ~= cost then cost = math.huge end -- no number
-        if credit and credit[i] then
+        if not room then
+          full = full or {}
+          full[#full + 1], full[#full + 2] = 65536 * r + i, cost
+        elseif credit and credit[i] then
           warm = warm or {}
           warm[#warm + 1], warm[#warm + 2] = 65536 * r + i, cost
         elseif cost <= least then
@@ -116,12 +124,6 @@ for run = first, first + 6 * (runs - 1), 6 do
         elseif cost < second then
           other, second = i, cost
         end
-      elseif cached and waits then
-        load = load + added
-        local cost = base + slope * (load + each * (x + 1)) / weight
-        if x + 1 > capacity then cost = cost + over_slope * (x + 1 - capacity) / weight end
-        full = full or {}
-        full[#full + 1], full[#full + 2] = 65536 * r + i, cost
       end
       i, r = i + 1, r + 9
     end

@@ -5,8 +5,8 @@
 -- KEYS     table own list, and with blocks: pages
 -- ARGV     id params, and with blocks: chain. For a request that waits: id params chain wait, for one with a home: id
 --          params chain wait home. What is not needed in front of others is empty
---   params  <dI4BI4: tokens; tie; unit (0: requests, 1: tokens); what each request in flight costs beside its load,
---           in the unit. With blocks also <BddddI4B: number of blocks; credit; by which part of it the credit rises
+--   params  <dI4BI4d: tokens; tie; unit (0: requests, 1: tokens); what each request in flight costs beside its load,
+--           in the unit; what it costs each of them if all of the prompt is computed. With blocks also <BddddI4B: number of blocks; credit; by which part of it the credit rises
 --           with each request in flight at the candidate with the fewest; length of the prompt in bytes; its tokens;
 --           TTL of cache entries in ms; 1 if the expiry of the pages may have to be extended. Then for each endpoint
 --           with a shorter TTL <I4I2: the lower half of the hash of its address, its TTL in ticks
