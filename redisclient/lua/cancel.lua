@@ -6,7 +6,7 @@
 -- Returns  as release.lua. If the lease was not held a tombstone is left, since the reservation may still run
 --@use release forget
 local lease, list = redis.call('HGET', KEYS[2], ARGV[1]), redis.call('MGET', KEYS[3])[1]
-local answer, n = release({KEYS[1], KEYS[2]}, {'0', ARGV[#ARGV], ARGV[1]}), string.byte(ARGV[2], 18)
+local answer, n = release({KEYS[1], KEYS[2]}, {'0', ARGV[#ARGV], ARGV[1]}), string.byte(ARGV[2], 26)
 if answer == 0 or #lease > 8 or not list then return answer end
 if string.sub(list, 1, 8) ~= redis.call('GETRANGE', KEYS[1], 0, 7) then return answer end
 local row, _, _, cached = struct.unpack('<I2I4BB', lease .. '\0')

@@ -6,10 +6,11 @@
 -- ARGV     id params, and with blocks: chain. For a request that waits: id params chain wait, for one with a home: id
 --          params chain wait home. What is not needed in front of others is empty
 --   params  <dI4BI4d: tokens; tie; unit (0: requests, 1: tokens); what each request in flight costs beside its load,
---           in the unit; what it costs each of them if all of the prompt is computed. With blocks also <BddddI4B: number of blocks; credit; by which part of it the credit rises
---           with each request in flight at the candidate with the fewest; length of the prompt in bytes; its tokens;
---           TTL of cache entries in ms; 1 if the expiry of the pages may have to be extended. Then for each endpoint
---           with a shorter TTL <I4I2: the lower half of the hash of its address, its TTL in ticks
+--           in the unit; what it costs each of them if all of the prompt is computed. With blocks also <BddddI4B:
+--           number of blocks; credit; by which part of it the credit rises with each request in flight at the candidate
+--           with the fewest; length of the prompt in bytes; its tokens; TTL of cache entries in ms; 1 if the expiry of
+--           the pages may have to be extended. Then for each endpoint with a shorter TTL <I4I2: the lower half of the
+--           hash of its address, its TTL in ticks
 --   wait    as in enqueue.lua
 --   home    <dI2: load factor, 0 for none, infinity for no bound; requests up to which a candidate of weight 1 is never
 --           too busy; then for each candidate in the order of lb.Home its index, <I2
