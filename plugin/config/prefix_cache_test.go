@@ -10,11 +10,7 @@ import (
 
 // prefix_cache counts tokens, whatever is left out; its keys mean nothing to other policies.
 func TestPrefixCache(t *testing.T) {
-	for _, c := range []struct {
-		text    string
-		problem string
-		warning string
-	}{
+	for _, c := range []struct{ text, problem, warning string }{
 		{text: `{"lb_policy":"prefix_cache"}`},
 		{text: `{"lb_policy":"prefix_cache","lb_config":{"redisKeyTTL":0}}`},
 		{text: `{"lb_policy":"prefix_cache","lb_config":{"unit":"tokens","prefix":{"credit":2},"redisKeyTTL":64}}`},
