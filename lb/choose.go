@@ -9,7 +9,8 @@ const Full = -1
 // requests or in tokens. It is the reference for every store: each one calls it or is compared with it by tests.
 //
 //	cost(c) = c.Base
-//	        + (c.Slope * (load + p.PerRequest * requests + p.Stall * missing * stalled) + c.OverSlope * over) / c.Weight
+//	        + c.Slope * (load + p.PerRequest * requests + p.Stall * missing * stalled) / c.Weight
+//	        + c.OverSlope * over / c.Weight
 //	        - p.Prefix.Credit * min(1 + p.Prefix.CreditGrowth * fewest, 16) * match
 //
 //	load      load of c in the plan's unit: what all owners have in flight there, plus this request

@@ -251,7 +251,7 @@ func TestChooseIsMonotonicInMatches(t *testing.T) {
 	})
 }
 
-// Without a match anywhere, or with one of the same length everywhere, the prompt has no effect, but that what it stalls
+// Without a match anywhere, or with one of the same length everywhere, the prompt has no effect, but what it stalls
 // others by is less.
 func TestChooseWithoutADifferenceInMatches(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -284,8 +284,8 @@ func moreTime(difference float64) float64 {
 
 // Paced returns the candidates with what it costs, in tokens, that some take longer for a token of an answer, and that
 // requests above an endpoint's capacity wait: as many turns as there are such requests, of which the endpoint takes
-// capacity at a time, and each of which is an answer long. A turn is charged queue times, and all of it as many times as
-// the time per token weighs.
+// capacity at a time, and each of which is an answer long. A turn is charged queue times, and all of it as many times
+// as the time per token weighs.
 //
 // Before answers were seen the candidates stay as they are.
 func (c *Tracker) Paced(now time.Duration, l lb.List, queue, weight float64) lb.List {
