@@ -63,11 +63,8 @@ func (m *budgetModel) loseBudgets() { m.states, m.last = map[string]budget.State
 
 // pass moves the server's clock, also back.
 func (m *budgetModel) pass(d time.Duration) {
-	if m.now += d; d >= 100*time.Millisecond {
-		m.root.endTurns()
-	}
-	m.root.value("MSET", redisclient.ClockKeys[0], strconv.Itoa(int(m.now/time.Second)),
-		redisclient.ClockKeys[1], strconv.Itoa(int(m.now%time.Second/time.Microsecond)))
+	m.now += d
+	m.root.setClock(m.now, d)
 }
 
 // ms returns the time as the scripts have it.

@@ -134,8 +134,18 @@ func (b *backend) Pass(d time.Duration) {
 	}
 }
 
-// endTurns ends the turns of owners to return leases of the dead, as a tenth of a second without a heartbeat does. With
-// the clock of a test, that of a dead owner would outlast all that follows.
+// setClock sets the clock that scripts have after SetClock, by which so much time has passed. Turns live by the
+// server's own clock: that of a dead owner would outlast all that follows.
+func (w *syncTransport) setClock(now, passed time.Duration) {
+	const turn = 100 * time.Millisecond // as in heartbeat.lua
+	w.value("MSET", redisclient.ClockKeys[0], strconv.Itoa(int(now/time.Second)),
+		redisclient.ClockKeys[1], strconv.Itoa(int(now%time.Second/time.Microsecond)))
+	if passed >= turn {
+		w.endTurns()
+	}
+}
+
+// endTurns ends the turns of owners to return leases of the dead.
 func (w *syncTransport) endTurns() {
 	for _, key := range w.value("KEYS", redisclient.KeyPrefix+"*:turn").Items {
 		w.value("DEL", string(key.Str))

@@ -1,7 +1,6 @@
 package redisclient_test
 
 import (
-	"strconv"
 	"testing"
 	"time"
 
@@ -82,12 +81,7 @@ func openClocked(
 func (b *clocked) Pass(d time.Duration) {
 	b.passed += d
 	const began = 365 * 24 * time.Hour
-	now := began + b.passed
-	b.conn.value("MSET", redisclient.ClockKeys[0], strconv.Itoa(int(now/time.Second)),
-		redisclient.ClockKeys[1], strconv.Itoa(int(now%time.Second/time.Microsecond)))
-	if d >= 100*time.Millisecond {
-		b.conn.endTurns()
-	}
+	b.conn.setClock(began+b.passed, d)
 }
 
 // NewOwner implements storetest.Backend. Owners take part in a scope from their first reservation on.

@@ -248,13 +248,7 @@ func slowerGetsLess(t *run, streams bool) {
 			}
 		}
 		if streams {
-			s.Head(200, [2]string{"content-type", eventStream})
-			for range tokens {
-				t.Advance(each)
-				s.Data("data: {\"choices\":[{\"text\":\"a\"}]}\n\n")
-			}
-			s.Data(fmt.Sprintf("data: {\"usage\":{\"prompt_tokens\":99,\"completion_tokens\":%d}}\n\n", tokens))
-			s.Data("data: [DONE]\n\n")
+			answerInParts(t, s, tokens, each)
 		} else {
 			t.Advance(2 * each * tokens) // long enough for a clock of ticks
 			s.Head(200, [2]string{"content-type", "application/json"})
@@ -267,6 +261,17 @@ func slowerGetsLess(t *run, streams bool) {
 	if slow > requests/8 {
 		t.Errorf("of %d requests %d went to a server that takes five times as long", requests/2, slow)
 	}
+}
+
+// answerInParts answers with a stream of so many tokens, each of which takes some time.
+func answerInParts(t *run, s *stream, tokens int, each time.Duration) {
+	s.Head(200, [2]string{"content-type", eventStream})
+	for range tokens {
+		t.Advance(each)
+		s.Data("data: {\"choices\":[{\"text\":\"a\"}]}\n\n")
+	}
+	s.Data(fmt.Sprintf("data: {\"usage\":{\"prompt_tokens\":99,\"completion_tokens\":%d}}\n\n", tokens))
+	s.Data("data: [DONE]\n\n")
 }
 
 // lateGetsLess has one server take a little longer for a token: requests whose header asks for less than that go to the
@@ -286,13 +291,7 @@ func lateGetsLess(t *run) {
 				each = 108 * time.Millisecond
 				late++
 			}
-			s.Head(200, [2]string{"content-type", eventStream})
-			for range tokens {
-				t.Advance(each)
-				s.Data("data: {\"choices\":[{\"text\":\"a\"}]}\n\n")
-			}
-			s.Data(fmt.Sprintf("data: {\"usage\":{\"prompt_tokens\":99,\"completion_tokens\":%d}}\n\n", tokens))
-			s.Data("data: [DONE]\n\n")
+			answerInParts(t, s, tokens, each)
 			t.finish(s)
 			t.wantDrained()
 		}

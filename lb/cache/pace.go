@@ -216,6 +216,11 @@ func (p *paceState) pool(dx, rest float64) {
 // that serves twice as many takes twice as long at most.
 func (p *paceSums) slope() float64 { return min(max(p.dxdy/(p.dxdx+minSlope), 0), 1) }
 
+// variance returns how much answers differ from what is expected of them, as logarithms.
+func (p *paceSums) variance() float64 {
+	return (p.squares + assumedAnswers*assumedVariance) / (p.answers + assumedAnswers)
+}
+
 // answersAt returns how many answers the means are over, as far as these still count.
 func (e *pace) answersAt(now time.Duration) float64 {
 	return e.answers * math.Exp(-float64(max(0, now-e.lastAt))/float64(paceFades))
@@ -284,8 +289,8 @@ func moreTime(difference float64) float64 {
 
 // Paced returns the candidates with what it costs, in tokens, that some take longer for a token of an answer, and that
 // requests above an endpoint's capacity wait: as many turns as there are such requests, of which the endpoint takes
-// capacity at a time, and each of which is an answer long. A turn is charged queue times, and all of it as many times
-// as the time per token weighs.
+// capacity at a time, and each of which is an answer long. A turn is charged queue times. All these costs are
+// multiplied by weight.
 //
 // Before answers were seen the candidates stay as they are.
 func (c *Tracker) Paced(now time.Duration, l lb.List, queue, weight float64) lb.List {

@@ -147,8 +147,3 @@ func (p *paceState) within(
 	spare := math.Log(limit.Seconds()) - k.log - e.log + margin*math.Sqrt(p.variance())
 	return max(minInTime, math.Expm1(min(e.load+spare/slope, math.Log(2*maxInTime))))
 }
-
-// variance returns how much answers differ from what is expected of them, as logarithms.
-func (p *paceSums) variance() float64 {
-	return (p.squares + assumedAnswers*assumedVariance) / (p.answers + assumedAnswers)
-}

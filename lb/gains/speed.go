@@ -81,7 +81,7 @@ func (s *Speed) Learn(now time.Duration) {
 		fresh = estimate{}
 	}
 	with := s.kept.with(fresh)
-	if s.told = with.estimate; !over { // few streams may be wrong: what they show is reported, but not kept
+	if s.told = with.estimate; !over { // from too few streams to be kept: it may be far off
 		return
 	}
 	if s.best = (estimate{}); s.told.off() <= maxError {

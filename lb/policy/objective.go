@@ -11,8 +11,8 @@ const (
 	// maxTimeWeight bounds the weight of the time per token, as a multiple of that of the first token.
 	maxTimeWeight = 16
 	// stallShare is which part of an uncached token each request in flight is charged for, for each weight of the time
-	// per token above 1. Already at 1, tokens were faster on the whole, and the first one came later where caches are
-	// too short for all prompts (e2e/bench/placement).
+	// per token above 1. At 1 nothing is charged: it makes tokens faster on the whole, but the first one later where
+	// caches are too small for all prompts (e2e/bench/placement).
 	stallShare = 0.1
 	keyTTFT    = "objective.ttft"
 	keyTPOT    = "objective.tpot"

@@ -83,7 +83,7 @@ end
 for run = first, first + 6 * (runs - 1), 6 do
   local c, from, many = unpack('<I2I2I2', v, run)
   local base, slope, weight, cap, capacity, over_slope, token_cap = unpack('<ddddddd', v, first_class + 56 * c)
-  local running = math.max(0, math.min(32, capacity)) -- requests that wait while it computes a prompt
+  local running = math.max(0, math.min(32, capacity)) -- at most these wait while it computes a prompt: lb.maxStalled
   local open, both = cap == 0 and token_cap == 0, counted or capacity < math.huge
   if cap == 0 and not open then cap = math.huge end
   for part = from, from + many - 1, 256 do

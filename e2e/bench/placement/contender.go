@@ -22,7 +22,7 @@ const (
 type contender struct {
 	simulate.Contender
 	about   string
-	targets bool // it is told what in time is: see targetOf
+	targets bool // it has the targets of each cell: see targetOf
 }
 
 func (c contender) title() string { return c.Name }
@@ -76,11 +76,11 @@ func contenders() ([]contender, error) {
 func withTargets() (contender, error) {
 	plugin, err := simulate.OfPolicy("prefix_cache")
 	plugin.Name, plugin.NoMetrics = targetsName, true
-	return contender{Contender: plugin, about: "the plugin, told by slo what in time is", targets: true}, err
+	return contender{Contender: plugin, about: "the plugin, with slo set to what counts as in time", targets: true}, err
 }
 
-// told returns the contender for a cell in which a target is in time.
-func (c *contender) told(t target) simulate.Contender {
+// with returns the contender for a cell with these targets.
+func (c *contender) with(t target) simulate.Contender {
 	out := c.Contender
 	if c.targets {
 		cfg := *c.Config

@@ -171,7 +171,7 @@ func (rep *report) playCell(ctx context.Context, c *cell) error {
 	goals := make([]target, rounds)
 	play := func(ctx context.Context, round, i int) error {
 		load := &recorder{Load: loads[round]()}
-		r, err := simulate.Run(load, c.fleet, rep.contenders[i].told(goals[round]), rep.settings.Seed+uint64(round),
+		r, err := simulate.Run(load, c.fleet, rep.contenders[i].with(goals[round]), rep.settings.Seed+uint64(round),
 			func(int) bool { return ctx.Err() == nil })
 		if err != nil {
 			return fmt.Errorf("%s: %w", rep.contenders[i].Name, err)
