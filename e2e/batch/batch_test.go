@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,12 +18,12 @@ import (
 
 // The pool solves all tasks although a third of its workers is killed, with tasks that models are busy with; what was
 // counted for those is given back when their leases are over, and no model ever got a call too many.
-func TestPoolSurvivesKills(t *testing.T) {
-	l := newLab(t, 600*time.Millisecond)
+func TestPoolSurvivesKills(t *testing.T) { survive(t, newLab(t, 600*time.Millisecond)) }
+
+func survive(t *testing.T, l *lab) {
 	const tasks = 211
-	l.addTasks(t, tasks)
-	cmd := l.command(t, "pool.py", "--api", l.gateway.URL()+apiPath, "--tasks", l.path("tasks.db"),
-		"--backends", l.path("backends.json"), "--lease-ttl", fmt.Sprint(ttl.Seconds()), "--processes", "3")
+	l.addTasks(t, tasks, 0)
+	cmd := l.poolCommand(t, 3, 5)
 	cmd.Stderr = os.Stderr
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -56,11 +57,11 @@ func TestPoolSurvivesKills(t *testing.T) {
 	select {
 	case <-pool.Done():
 	case <-time.After(harness.Patience):
-		t.Fatalf("the pool does not end; %d tasks are left", l.left(t))
+		t.Fatalf("the pool does not end: %+v", l.counts(t))
 	}
 	ended := time.Now()
-	if n := l.left(t); n != 0 {
-		t.Errorf("%d tasks are left", n)
+	if c := l.counts(t); c != (counts{0, tasks, 0}) {
+		t.Errorf("%+v", c)
 	}
 	harness.Await(t, func() error {
 		n, err := l.inflight()
@@ -70,6 +71,23 @@ func TestPoolSurvivesKills(t *testing.T) {
 		return err
 	})
 	l.audit(t, tasks, true)
+}
+
+// poolCommand returns the command of a pool of so many workers that gives each task so many attempts.
+func (l *lab) poolCommand(t *testing.T, workers, attempts int) *exec.Cmd {
+	return l.command(t, "pool.py", "--api", l.gateway.URL()+apiPath, "--tasks", l.tasks,
+		"--backends", l.path("backends.json"), "--lease-ttl", fmt.Sprint(ttl.Seconds()),
+		"--processes", fmt.Sprint(workers), "--attempts", fmt.Sprint(attempts))
+}
+
+// pool runs one worker until all tasks have ended, and returns what it has told.
+func (l *lab) pool(t *testing.T, attempts int) string {
+	t.Helper()
+	out, err := l.poolCommand(t, 1, attempts).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
 }
 
 // answered returns an error until the models have answered, or are busy with, so many calls.
@@ -106,41 +124,5 @@ func (l *lab) audit(t *testing.T, tasks int, deaths bool) {
 	}
 	if deaths && left == 0 {
 		t.Error("no call was broken off: whoever was killed had none")
-	}
-}
-
-// Without Airflow the functions of the DAG do the same: they plan as many workers as are advised, and solve all tasks.
-func TestDAG(t *testing.T) {
-	l := newLab(t, 30*time.Millisecond)
-	const workers = "import dag; print(dag.plan_workers(), dag.dag)"
-	if got := l.run(t, workers); got != "[] None" {
-		t.Errorf("without tasks: %s", got)
-	}
-	l.addTasks(t, 41)
-	if got := l.run(t, workers); got != "[0, 1] None" { // 15 slots are free, 8 tasks for a worker
-		t.Errorf("with tasks: %s", got)
-	}
-	if got := l.run(t, "import dag; print(dag.solve_tasks(0, 2))"); got != "0" {
-		t.Errorf("%s tasks are left", got)
-	}
-	l.audit(t, 41, false)
-}
-
-// A claim that ran out is void: who had it neither renews it nor saves an answer.
-func TestClaims(t *testing.T) {
-	l := &lab{dir: t.TempDir(), python: venv(t), gateway: &harness.Gateway{}}
-	got := l.run(t, `from os import environ
-from tasks import Tasks
-from time import sleep
-t = Tasks(environ["BATCH_TASKS"])
-t.add([("some words", 7)])
-first = t.claim(0.2)
-none = t.claim(60)
-sleep(0.3)
-second = t.claim(60)
-print(none, t.renew(first, 60), t.solve(first, "late"), first.estimated_tokens, second.claim,
-      t.renew(second, 60), t.solve(second, "done"), t.left(), t.claim(60))`)
-	if want := "None False False 9 2 True True 0 None"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

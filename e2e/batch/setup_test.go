@@ -1,9 +1,7 @@
 package batch
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,13 +13,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/pinned"
+	"github.com/warmgate/warmgate/e2e/pyenv"
 	"github.com/warmgate/warmgate/e2e/quotasim"
 )
 
@@ -29,19 +29,27 @@ const (
 	apiPath = "/warmgate/v1"
 	token   = "only-for-this-test-of-batches"
 	ttl     = 3 * time.Second // of leases
+	poison  = "poison"        // no model takes a prompt with this word
 )
 
 // lab is a gateway with an admission API before models, and the folder in which the pool runs.
 type lab struct {
-	dir     string
-	python  string
-	models  []*quotasim.Model
-	gateway *harness.Gateway
+	dir      string
+	tasks    string // where they are
+	python   string
+	models   []*quotasim.Model
+	handlers []http.Handler // of the models
+	gateway  *harness.Gateway
+
+	poisoned atomic.Int64 // calls that models have rejected
+	batches  atomic.Int64 // calls of /batch
+	met      sync.Map     // odd tasks that were called for, by their numbers
 }
 
 // newLab starts models that are busy with each task for a time, and a gateway that knows their quotas.
 func newLab(t *testing.T, busy time.Duration) *lab {
-	l := &lab{dir: t.TempDir(), python: venv(t)}
+	l := &lab{dir: t.TempDir(), python: pyenv.T(t, "examples/batch/requirements.txt", pyenv.Any...)}
+	l.tasks = l.path("tasks.db")
 	backends, targets, clusters := map[string]string{}, map[string]any{}, ""
 	for i, c := range []quotasim.Config{
 		{Name: "gpt-4o-mini", Slots: 7, TokensPerMinute: 23_000, RequestsPerMinute: 211, Speed: 1},
@@ -50,10 +58,9 @@ func newLab(t *testing.T, busy time.Duration) *lab {
 	} {
 		m := quotasim.New(c)
 		l.models = append(l.models, m)
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			quotasim.Work{Task: r.Header.Get("X-Task"), Output: 30 + 7*i, Time: busy}.Set(r.Header)
-			m.ServeHTTP(w, r)
-		}))
+		handler := l.handler(m, quotasim.Work{Output: 30 + 7*i, Time: busy})
+		l.handlers = append(l.handlers, handler)
+		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)
 		backends[c.Name] = server.URL + "/v1/chat/completions"
 		targets[c.Name] = map[string]any{
@@ -93,23 +100,44 @@ func newLab(t *testing.T, busy time.Duration) *lab {
 	return l
 }
 
-// inflight returns how many tasks the gateway counts.
-func (l *lab) inflight() (sum int, err error) {
+// handler returns a model that takes no poison, and is told by a header which task a call is for.
+func (l *lab) handler(m *quotasim.Model, work quotasim.Work) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || bytes.Contains(body, []byte(poison)) {
+			l.poisoned.Add(1)
+			http.Error(w, `{"error":{"message":"The prompt cannot be processed."}}`, http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		work := work
+		work.Task = r.Header.Get("X-Task")
+		work.Set(r.Header)
+		m.ServeHTTP(w, r)
+	})
+}
+
+// target is what the gateway tells of one.
+type target struct {
+	ID         string
+	Inflight   int `json:"in_flight"`
+	Limit      int `json:"max_tokens_per_minute"`
+	TokensLeft int `json:"tokens_left"`
+}
+
+// targets returns what the gateway tells of all.
+func (l *lab) targets() ([]target, error) {
 	r, err := http.NewRequest(http.MethodGet, l.gateway.URL()+apiPath+"/models", nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer resp.Body.Close()
-	var answer struct {
-		Models []struct {
-			Inflight int `json:"in_flight"`
-		}
-	}
+	var answer struct{ Models []target }
 	text, err := io.ReadAll(resp.Body)
 	if err == nil {
 		err = json.Unmarshal(text, &answer)
@@ -117,7 +145,13 @@ func (l *lab) inflight() (sum int, err error) {
 	if err == nil && len(answer.Models) != len(l.models) {
 		err = fmt.Errorf("%d models: %s", len(answer.Models), text)
 	}
-	for _, m := range answer.Models {
+	return answer.Models, err
+}
+
+// inflight returns how many tasks the gateway counts.
+func (l *lab) inflight() (sum int, err error) {
+	targets, err := l.targets()
+	for _, m := range targets {
 		sum += m.Inflight
 	}
 	return sum, err
@@ -143,7 +177,7 @@ func (l *lab) command(t *testing.T, args ...string) *exec.Cmd {
 	cmd.Dir = harness.PathT(t, "examples/batch")
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "WARMGATE_TOKEN="+token,
 		"WARMGATE_API="+l.gateway.URL()+apiPath, "WARMGATE_BACKENDS="+l.path("backends.json"),
-		"WARMGATE_LEASE_TTL="+strconv.FormatFloat(ttl.Seconds(), 'f', -1, 64), "BATCH_TASKS="+l.path("tasks.db"))
+		"WARMGATE_LEASE_TTL="+strconv.FormatFloat(ttl.Seconds(), 'f', -1, 64), "BATCH_TASKS="+l.tasks)
 	return cmd
 }
 
@@ -161,55 +195,28 @@ func (l *lab) run(t *testing.T, code string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// addTasks adds n tasks to the batch.
-func (l *lab) addTasks(t *testing.T, n int) {
+// addTasks adds n tasks to the batch, and as many that no model takes.
+func (l *lab) addTasks(t *testing.T, n, poisonous int) {
 	t.Helper()
-	l.run(t, fmt.Sprintf("from os import environ; from tasks import Tasks\n"+
-		"Tasks(environ['BATCH_TASKS']).add(('word ' * (i %% 37 + 5), 61 + i %% 23) for i in range(%d))", n))
+	l.run(t, fmt.Sprintf(`
+import os
+from warmgate_batch.tasks import open_tasks
+tasks = open_tasks(os.environ["BATCH_TASKS"])
+tasks.add([(%q, 5000)] * %d)
+tasks.add(("word " * (i %% 37 + 5), 61 + i %% 23) for i in range(%d))`, poison, poisonous, n))
 }
 
-// left returns how many tasks are not solved.
-func (l *lab) left(t *testing.T) int {
+// counts is how many tasks there are of each status.
+type counts struct{ Unsolved, Solved, Failed int }
+
+func (l *lab) counts(t *testing.T) (c counts) {
 	t.Helper()
-	n, err := strconv.Atoi(l.run(t, "from os import environ; from tasks import Tasks\n"+
-		"print(Tasks(environ['BATCH_TASKS']).left())"))
-	if err != nil {
+	text := l.run(t, `
+import json, os
+from warmgate_batch.tasks import open_tasks
+print(json.dumps(open_tasks(os.environ["BATCH_TASKS"]).counts()._asdict()))`)
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		t.Fatal(err)
 	}
-	return n
-}
-
-// venv returns a Python that has what the example requires, by hash. It is made once for each list of that.
-func venv(t *testing.T) string {
-	t.Helper()
-	requirements := harness.PathT(t, "examples/batch/requirements.txt")
-	sum := sha256.Sum256(harness.ReadT(t, "examples/batch/requirements.txt"))
-	root := harness.PathT(t, ".cache/batch-"+hex.EncodeToString(sum[:6]))
-	err := pinned.Once(root, func() error {
-		return errors.Join(makeVenv(root+".part", requirements), os.Rename(root+".part", root))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(root, "bin", "python")
-}
-
-func makeVenv(at, requirements string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-	defer cancel()
-	if err := os.RemoveAll(at); err != nil {
-		return err
-	}
-	for _, args := range [][]string{
-		{"python3", "-m", "venv", at},
-		{
-			filepath.Join(at, "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-			"--only-binary", ":all:", "--require-hashes", "--requirement", requirements,
-		},
-	} {
-		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%v: %w\n%s", args, err, out)
-		}
-	}
-	return nil
+	return c
 }

@@ -1,0 +1,1 @@
+from stand_in import dag, dags, task  # noqa: F401
