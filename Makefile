@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm envoy test test-packages test-modules check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-placement bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-metrics-truth bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-packages e2e-modules e2e-dashboards e2e-alerts e2e-helm e2e-mesh e2e-otel e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm envoy test test-packages test-modules check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-placement bench-ranks bench-agents bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-metrics-truth bench-scraper bench-simulate bench-parser bench-attacks e2e e2e-packages e2e-modules e2e-airflow e2e-dashboards e2e-alerts e2e-helm e2e-mesh e2e-otel e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -107,6 +107,9 @@ bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against En
 bench-placement: ## Latencies of prefix_cache on some fifty loads in simulated time, against Envoy's policies, bounded hashing, the rule of the cache-aware routers, LMetric and one that knows everything; TRACE=file adds a replay
 	$(GO) run ./e2e/bench/cmd placement $(ARGS)
 
+bench-ranks: ## Who chooses among data-parallel ranks, in simulated time: the plugin, or servers as vLLM's and SGLang's do
+	$(GO) run ./e2e/bench/cmd ranks $(ARGS)
+
 bench-agents: wasm ## What coding agents send: values that change in each request, long bodies, pictures, kept answers, an adapter on three of four servers; match error, turns that stay, TTFT, 404, against ring_hash and two cache-aware routers
 	$(GO) run ./e2e/bench/cmd agents $(ARGS)
 
@@ -145,6 +148,9 @@ bench-attacks: wasm ## What one hostile client, a server that fails fast or dead
 
 e2e-mesh: wasm ## What Envoy Gateway and Istio make of deploy/, in real Envoys; the first run builds both control planes, for minutes
 	build/mesh.sh mesh/envoygateway mesh/istio
+
+e2e-airflow: wasm ## The DAG of examples/batch in Airflow 2.10 and 3.1, with SQLite and PostgreSQL, with runs and workers killed; needs Python 3.10 to 3.12, and the first run 0.7 GB in .cache
+	AIRFLOW="2.10 3.1" $(GO) test -v $(LIMIT) -run 'TestAirflow|TestPostgreSQL' ./e2e/batch
 
 e2e-dashboards: wasm ## Pictures of dashboards of a gateway under traffic, and how long it takes until they name each of eight faults
 	cd e2e/page && $(GO) test -count=1 -v -timeout 30m -run TestBoardsRun -boards 3m -faults .

@@ -18,6 +18,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.4
 	golang.org/x/crypto v0.41.0
 	golang.org/x/perf v0.0.0-20250605212013-b481878a17be
+	golang.org/x/sys v0.40.0
 	golang.org/x/text v0.28.0
 	pgregory.net/rapid v1.3.0
 )
@@ -47,5 +48,4 @@ require (
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
 	golang.org/x/net v0.43.0 // indirect
 	golang.org/x/sync v0.19.0 // indirect
-	golang.org/x/sys v0.40.0 // indirect
 )

@@ -19,7 +19,7 @@ const Full = -1
 //	stalled   requests of all owners in flight on c that wait while it computes that: c.Capacity at most, and 32
 //	over      max(0, requests - c.Capacity): the requests that have to wait in the engine
 //	fewest    lowest number of requests in flight on any candidate that is not full; this request is not counted
-//	match     the credited part of the prompt that c is recorded to have, from 0 to 1; see Prefix.CreditBytes
+//	match     the credited part of the prompt that c is recorded to have, from 0 to 2; see Prefix.CreditBytes
 //
 // The load includes this request, so that of two idle endpoints the one with twice the weight costs less. For fewest
 // the candidates of all tiers count: while one tier is saturated and another is nearly idle, credits grow little. A
@@ -234,10 +234,15 @@ func (p *Plan) stall(matched []int, i int) float64 {
 
 // over returns what the candidate costs, with load l and one request more, for those that have to wait there.
 func (c *Candidate) over(l Load) float64 {
-	if requests := float64(l.Requests + 1); c.OverSlope > 0 && requests > c.Capacity {
-		return c.OverSlope * (requests - c.Capacity) / c.Weight
+	if requests := l.Requests + 1; c.Late(requests) {
+		return c.OverSlope * (float64(requests) - c.Capacity) / c.Weight
 	}
 	return 0
+}
+
+// Late reports whether so many requests, the plan's one included, are more than the candidate's Capacity.
+func (c *Candidate) Late(requests int64) bool {
+	return c.OverSlope > 0 && float64(requests) > c.Capacity
 }
 
 // discount returns the reduction of candidate i's cost for its match. The conversion rounds the product before it is

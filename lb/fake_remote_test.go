@@ -88,14 +88,19 @@ func (f *fakeRemote) Schedule(_ time.Duration, key uint64, _ time.Duration, _ *l
 	done(lb.Task{ID: lb.TaskID{1}}, nil)
 }
 
-func (f *fakeRemote) Complete(_ time.Duration, _ string, id lb.TaskID, actual int64, done func(lb.TaskEnd, error)) {
-	f.record("complete %d %d", id[0], actual)
+func (f *fakeRemote) Complete(_ time.Duration, _ string, id lb.TaskID, use lb.TaskUse, done func(lb.TaskEnd, error)) {
+	f.record("complete %d %d", id[0], use.Tokens)
 	done(lb.TaskCompleted, nil)
 }
 
 func (f *fakeRemote) Renew(_ time.Duration, _ string, id lb.TaskID, _ time.Duration, done func(bool, error)) {
 	f.record("renew %d", id[0])
 	done(true, nil)
+}
+
+func (f *fakeRemote) Overrides(_ time.Duration, scope string, _ *lb.Override, done func([]lb.Override, error)) {
+	f.record("overrides %s", scope)
+	done(nil, nil)
 }
 
 func (f *fakeRemote) Levels(_ time.Duration, _ string, addrs []string, done func([]lb.BudgetLevel, error)) {

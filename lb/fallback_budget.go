@@ -53,12 +53,12 @@ func (s *FallbackStore) Schedule(now time.Duration, key uint64, ttl time.Duratio
 }
 
 // Complete implements [TaskStore], for the remote store.
-func (s *FallbackStore) Complete(now time.Duration, scope string, id TaskID, actual int64, done func(TaskEnd, error)) {
+func (s *FallbackStore) Complete(now time.Duration, scope string, id TaskID, use TaskUse, done func(TaskEnd, error)) {
 	if !s.remote.Ready(now) {
 		done(TaskUnknown, ErrRemoteDown)
 		return
 	}
-	s.remote.Complete(now, scope, id, actual, done)
+	s.remote.Complete(now, scope, id, use, done)
 }
 
 // Renew implements [TaskStore], for the remote store.
@@ -70,6 +70,15 @@ func (s *FallbackStore) Renew(
 		return
 	}
 	s.remote.Renew(now, scope, id, ttl, done)
+}
+
+// Overrides implements [TaskStore], for the remote store.
+func (s *FallbackStore) Overrides(now time.Duration, scope string, set *Override, done func([]Override, error)) {
+	if !s.remote.Ready(now) {
+		done(nil, ErrRemoteDown)
+		return
+	}
+	s.remote.Overrides(now, scope, set, done)
 }
 
 // Levels implements [TaskStore], for the remote store.

@@ -26,11 +26,11 @@ func TestFallbackWithBudgets(t *testing.T) {
 
 	l.remote.down = true
 	if o := l.reserve(3, plan); o.err != nil {
-		t.Fatalf("a third of the gateway's half is left: %v", o.err)
+		t.Fatalf("half of the gateway's half is left: %v", o.err)
 	}
 	o := l.reserve(4, plan)
-	if !errors.Is(o.err, lb.ErrOverBudget) || o.grant.Expected != 20*time.Second {
-		t.Fatalf("%v, expected in %v; want %v in 20 s", o.err, o.grant.Expected, lb.ErrOverBudget)
+	if !errors.Is(o.err, lb.ErrOverBudget) || o.grant.Expected != 10*time.Second {
+		t.Fatalf("%v, expected in %v; want %v in 10 s", o.err, o.grant.Expected, lb.ErrOverBudget)
 	}
 	l.Settle(l.now, 3, addrs[0], -1000, 0)
 	if o := l.reserve(5, plan); o.err != nil {
@@ -114,20 +114,24 @@ func TestTasksAreInTheRemoteStore(t *testing.T) {
 	calls := func() {
 		errs = nil
 		l.Schedule(l.now, 7, time.Second, plan, func(_ lb.Task, err error) { errs = append(errs, err) })
-		l.Complete(l.now, "llm", lb.TaskID{3}, 5, func(_ lb.TaskEnd, err error) { errs = append(errs, err) })
+		l.Complete(l.now, "llm", lb.TaskID{3}, lb.TaskUse{Tokens: 5}, func(_ lb.TaskEnd, err error) {
+			errs = append(errs, err)
+		})
 		l.Renew(l.now, "llm", lb.TaskID{4}, time.Second, func(_ bool, err error) { errs = append(errs, err) })
+		l.Overrides(l.now, "llm", nil, func(_ []lb.Override, err error) { errs = append(errs, err) })
 		l.Levels(l.now, "llm", storetest.Addrs(2), func(_ []lb.BudgetLevel, err error) { errs = append(errs, err) })
 	}
 	calls()
-	if want := []string{"schedule 7", "complete 3 5", "renew 4", "levels 2"}; !slices.Equal(l.remote.log, want) {
+	want := []string{"schedule 7", "complete 3 5", "renew 4", "overrides llm", "levels 2"}
+	if !slices.Equal(l.remote.log, want) {
 		t.Errorf("calls %v, want %v", l.remote.log, want)
 	}
-	if !slices.Equal(errs, make([]error, 4)) {
+	if !slices.Equal(errs, make([]error, len(want))) {
 		t.Error(errs)
 	}
 	l.remote.down = true
 	calls()
-	if len(l.remote.log) != 4 || !slices.Equal(errs, slices.Repeat([]error{lb.ErrRemoteDown}, 4)) {
+	if len(l.remote.log) != len(want) || !slices.Equal(errs, slices.Repeat([]error{lb.ErrRemoteDown}, len(want))) {
 		t.Errorf("while it is down: %v, %v", l.remote.log, errs)
 	}
 	l.wantLocal(storetest.Addrs(1), 0)

@@ -50,4 +50,5 @@ type Outcome struct {
 
 	FirstPart time.Duration // from the placement to the first part of the answer, for cluster_metrics; 0 if unknown
 	Whole     time.Duration // from the placement to the end of the request, for cluster_metrics; 0 if unknown
+	Inflight  int64         // requests in flight there when it was placed, with it, for cluster_metrics; 0 if unknown
 }

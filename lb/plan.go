@@ -117,6 +117,7 @@ type Plan struct {
 	Random     uint64  // random bits; the lower 32 break ties between equal costs
 	Home       Home
 	Prefix     Prefix
+	Target     Target // by which candidates have their Capacity; the zero value: by none
 	Wait       Wait
 	Budget     Budget
 }
@@ -127,6 +128,13 @@ type Budget struct {
 	Limits   []budget.Limits // of each candidate; nil: none. Shared by plans
 	Tokens   int64           // what is charged, and counted in place of Plan.Tokens: those of prompt and answer
 	AgeBonus float64         // tokens a second that are set aside for who waits, up to what it needs; 0: none
+	Call     uint16          // of a task: a digest of what its caller asks for
+	// MaxClosed is for how long a target is closed at most by its own word: see [budget.Restriction].
+	MaxClosed time.Duration
+	MaxHint   time.Duration // after which who was refused a task asks again at the latest; 0: there is no such time
+	// OwnCaps: the caps are those of a task's caller, and others have higher ones. While the task waits at one, nothing
+	// is set aside for it: it could not be placed, and others would lack the tokens.
+	OwnCaps bool
 }
 
 // HasBudget reports whether the request is placed by budgets.
@@ -156,9 +164,10 @@ type Prefix struct {
 	Blocks       []prompt.Block // prefix blocks of the prompt
 	Bytes        int            // length of the prompt in bytes, as in Block.End
 	Tokens       int64          // tokens of the prompt that a full match saves: they are neither computed nor counted
+	Takes        time.Duration  // in which these are computed; 0: unknown
 	Credit       float64        // how much a full match lowers the cost while a candidate is idle, in the plan's unit
 	CreditGrowth float64        // part of Credit to add per request in flight where fewest are; see [Choose]
-	// [i]: bytes credited for a match of i+1 blocks, at most Blocks[i].End; nil: Blocks[i].End
+	// [i]: bytes credited for a match of i+1 blocks, at most twice Blocks[i].End; nil: Blocks[i].End
 	CreditBytes []uint32
 	TTL         time.Duration // how long an endpoint is assumed to retain what it has computed
 	ShortTTL    []EndpointTTL // endpoints whose cache entries expire sooner than TTL; shared between plans
@@ -223,6 +232,25 @@ func (p *Plan) AddedTokens(n int) int64 {
 	}
 	saved := int64(float64(p.Prefix.Tokens) * p.Prefix.Fraction(n))
 	return min(max(p.Tokens-saved, 0), MaxTokens)
+}
+
+// Patience returns for how long the request waits for a full candidate with a match of n blocks in place of one
+// without, in steps of [PatienceStep]: for Wait.Patience; but if another one is open when it comes, no longer than it
+// takes to compute what the full one has. If none is open then, it keeps all of its patience, even if one opens later.
+func (p *Plan) Patience(n int, open bool) time.Duration {
+	most := p.Wait.Patience
+	if takes := p.Prefix.TakesMillis(); open && takes > 0 {
+		most = min(most, time.Duration(float64(takes)*p.Prefix.Fraction(n))*time.Millisecond)
+	}
+	return max(0, most).Truncate(PatienceStep)
+}
+
+// Saves returns the time in which the first n blocks are computed, 0 if that is not known.
+func (p *Prefix) Saves(n int) time.Duration { return time.Duration(float64(p.Takes) * p.Fraction(n)) }
+
+// TakesMillis returns Takes in ms, rounded up.
+func (p *Prefix) TakesMillis() int64 {
+	return int64((min(max(p.Takes, 0), MaxTTL) + time.Millisecond - 1) / time.Millisecond)
 }
 
 // Added returns the load of the request without a match, in the plan's unit.

@@ -2,6 +2,7 @@ package lb
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -31,7 +32,15 @@ type Request struct {
 	ModelName    uint64         // that of the name alone: see [models.Name]
 	Length       int64          // of the prompt and the wanted answer, in bytes, 0 if unknown; for [models.Facts]
 	Target       Target         // how soon it wants its answer; for prefix_cache
+	AnyTime      bool           // whatever targets are configured or wanted, none counts: to ask what they change
+	Subset       []uint64       // of [EndpointHash], sorted: the endpoints that it may be sent to; nil: any
 	Random       uint64         // random bits, so that a plan depends on its inputs only: see package health
+}
+
+// MayUse reports whether the request may be sent to an endpoint.
+func (r *Request) MayUse(addr string) bool {
+	_, isIn := slices.BinarySearch(r.Subset, EndpointHash(ServerOf(addr)))
+	return isIn || r.Subset == nil
 }
 
 // Target is how soon an answer is to come. The zero value: whenever it does.

@@ -7,12 +7,12 @@ type Reason uint8
 // The reasons. All fall back to the gateway's native balancing, except:
 //   - ReasonChosen, ReasonStateLost, ReasonAdopted, ReasonForwarded and ReasonAlreadyDecided;
 //   - ReasonBodyMalformed, ReasonBodyAmbiguous, ReasonBodyEncoded and ReasonBodyLate: balanced by the body's length;
-//   - those from ReasonAtCapacity to ReasonTenantOverBudget, ReasonNoHashHeader and ReasonOwnCluster: the request
-//     is refused;
+//   - those from ReasonAtCapacity to ReasonTenantOverBudget, and from ReasonNoHashHeader to ReasonNoModel: the
+//     request is refused;
 //   - ReasonLeftQueue: it was over before it was decided.
 const (
 	ReasonChosen               Reason = iota // balanced: the candidate with the lowest cost
-	ReasonDisabled                           // switched off by `enabled: false`
+	ReasonDisabled                           // switched off by `enabled: false`, or for all but the API by `api.only`
 	ReasonNoRule                             // neither a rule nor the global part of the configuration applies
 	ReasonConfigInvalid                      // the configuration is invalid and there is no last good one
 	ReasonShadow                             // decided and counted, but routed by the gateway (`shadow: true`)
@@ -38,6 +38,8 @@ const (
 	ReasonLeftQueue                          // the client left, or the gateway answered, while the request waited
 	ReasonNoHashHeader                       // the header that names its cluster is missing: the request is refused
 	ReasonOwnCluster                         // the route leads to a cluster of the plugin's own: the request is refused
+	ReasonNoneInSubset                       // no endpoint of the subset that it is for can be chosen: it is refused
+	ReasonNoModel                            // no endpoint lists its model: it is refused
 	ReasonForwarded                          // sent to the gateways of another region, which decide
 	ReasonAdopted                            // balanced over the servers of another region, whose gateways are gone
 	ReasonAlreadyDecided                     // the plugin is in the filter chain twice: the first instance has decided
@@ -51,8 +53,8 @@ var reasonNames = [reasonCount]string{
 	"no_healthy_endpoint", "no_cluster_available",
 	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "state_lost", "no_metrics",
 	"at_capacity", "max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded",
-	"over_budget", "tenant_over_budget", "left_queue",
-	"no_hash_header", "own_cluster", "forwarded", "adopted", "already_decided", "store_error", "panic",
+	"over_budget", "tenant_over_budget", "left_queue", "no_hash_header", "own_cluster", "none_in_subset",
+	"no_model", "forwarded", "adopted", "already_decided", "store_error", "panic",
 }
 
 // String returns the name of the reason in statistics, headers and logs.

@@ -14,6 +14,8 @@ var (
 	// ErrOverBudget is returned when no candidate of a plan with budgets can take the request now. Grant.Expected is
 	// the time until one is likely to.
 	ErrOverBudget = errors.New("lb: every candidate is over its budget")
+	// ErrOtherCall is returned when a task lives that was asked for by the same key and another call.
+	ErrOtherCall = errors.New("lb: the key is that of another call")
 	// ErrReleased is returned when the lease was released before its reservation ran: nothing was counted.
 	ErrReleased = errors.New("lb: lease released before it was reserved")
 	// ErrContended is returned when other workers changed the counts between every read and write of this one.

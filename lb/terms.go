@@ -13,6 +13,7 @@ import (
 type Terms struct {
 	Base   float64 // without any load
 	Load   float64 // of all requests in flight there and this one, with PerRequest and Stall, by slope and weight
+	Stall  float64 // the part of Load that is of requests in flight which wait while its prompt is computed
 	Over   float64 // of the requests above the engine's capacity
 	Credit float64 // for the cached part of the prompt
 	Total  float64 // +Inf if it is no number
@@ -26,10 +27,11 @@ func AppendTerms(dst []Terms, p *Plan, loads []Load, matched []int) []Terms {
 	added, credit := p.Added(), p.credit(loads, matched)
 	for i, l := range loads[:len(p.Candidates)] {
 		c := &p.Candidates[i]
+		stall := p.stall(matched, i)
 		t := Terms{
-			Base: c.Base, Load: p.load(c, l, added, p.stall(matched, i)), Over: c.over(l),
-			Credit: p.discount(credit, matched, i),
-			Total:  p.total(i, loads, matched, added, credit), Full: c.IsFull(l),
+			Base: c.Base, Load: p.load(c, l, added, stall), Stall: c.Slope * stall * c.stalled(l) / c.Weight,
+			Over: c.over(l), Credit: p.discount(credit, matched, i),
+			Total: p.total(i, loads, matched, added, credit), Full: c.IsFull(l),
 		}
 		if matched != nil {
 			t.Match = p.Prefix.Fraction(matched[i])

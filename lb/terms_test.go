@@ -39,10 +39,16 @@ func TestTermsExplainChoose(t *testing.T) {
 		got := c.choose()
 		terms := lb.AppendTerms(nil, &c.plan, c.loads, c.matched)
 		rule := lb.RuleOf(&c.plan, c.loads, c.matched, got)
+		without := c.plan
+		without.Stall = 0
+		unstalled := lb.AppendTerms(nil, &without, c.loads, c.matched)
 		free, cheaper, equal := 0, 0, 0 // without the chosen one
 		for i, k := range terms {
 			if sum := k.Base + k.Load + k.Over - k.Credit; sum != k.Total || math.Abs(sum-c.costOf(i)) > 1e-6 {
 				rt.Fatalf("candidate %d: %+v add up to %v, by the formula it is %v", i, k, sum, c.costOf(i))
+			}
+			if math.Abs(k.Load-unstalled[i].Load-k.Stall) > 1e-6*k.Load {
+				rt.Fatalf("candidate %d: %+v, without stalls %+v", i, k, unstalled[i])
 			}
 			if k.Full != c.full(i) || k.Match < 0 || k.Match > 1 {
 				rt.Fatalf("candidate %d: %+v", i, k)

@@ -1,5 +1,10 @@
 package lb
 
+import (
+	"slices"
+	"time"
+)
+
 // State is the state of an endpoint as the gateway reports it.
 type State uint8
 
@@ -45,5 +50,26 @@ type View struct {
 	Cluster   string
 	ListID    uint64 // which list of a cluster with several; a new view replaces the previous one with the same id
 	Endpoints []Endpoint
-	Zone      Zone // of the gateway
+	Zone      Zone          // of the gateway
+	CameAt    time.Duration // when the first of its endpoints came in place of none, 0 if that is not known
 }
+
+// Follow notes that the view takes the place of an older one, nil if there was none. Where none of the endpoints stays,
+// the cluster had none for a moment, whether that was seen or not.
+func (v *View) Follow(now time.Duration, old *View) {
+	if old == nil {
+		return
+	}
+	before := make(map[string]bool, len(old.Endpoints))
+	for i := range old.Endpoints {
+		e := &old.Endpoints[i]
+		before[e.Addr] = e.State != Draining
+	}
+	v.CameAt = old.CameAt
+	if !slices.ContainsFunc(v.Endpoints, func(e Endpoint) bool { return e.State != Draining && before[e.Addr] }) {
+		v.CameAt = now
+	}
+}
+
+// IsNew reports whether the first of its endpoints came less than so long ago.
+func (v *View) IsNew(now, than time.Duration) bool { return v.CameAt > 0 && now-v.CameAt < than }

@@ -29,6 +29,9 @@ func LacksRoom(err error) bool {
 // learns that much later.
 const PollPeriod = 25 * time.Millisecond
 
+// PatienceStep is in which steps requests are patient: see [Plan.Patience].
+const PatienceStep = 10 * time.Millisecond
+
 // Silence is for how long an owner with waiting requests that polls every [PollPeriod] shows no sign of life before
 // its turns go to others: ten polls. It keeps its places. If it was only slow, nothing is lost.
 const Silence = 10 * PollPeriod
@@ -38,18 +41,19 @@ const Silence = 10 * PollPeriod
 //
 // A waiting request is granted an endpoint by the step that frees capacity there, whoever makes that step. Who is next
 // is decided in this order: the class, by weight or strictly, with a part for classes of which some have waited for
-// Aging; within a class the tenant that was served least; within a tenant the earliest. See package queue.
+// Aging; within a class the tenant that was served least; within a tenant the program that was, and then the earliest.
+// See package queue.
 type Wait struct {
 	Max      time.Duration // how long the request waits at most; 0: it does not wait
 	Since    time.Duration // when it came, for one that is reserved anew; 0: now
 	Place    *Place        // where it waits, kept for when it is reserved anew; nil: only Since tells
 	Instead  LeaseID       // its id so far, of one that is planned anew while it waits: see [Store]; 0: none
 	Class    Class
-	Tenant   uint64        // digest of the request's tenant within its class, 0 for none
+	Tenant   uint64        // the request's tenant within its class and its program, 0 for none: see TurnOf
 	Strict   bool          // a higher class goes first, whatever it was served; else classes share by weight
 	Aging    time.Duration // after which its class has a part of what is granted at least; 0: never
 	Skip     int           // how many others it may pass at an endpoint where it is worth more, for cached prompts
-	Patience time.Duration // for how long it waits for a full endpoint that costs less than all that are open
+	Patience time.Duration // for how long it waits at most for a full endpoint that costs less than all that are open
 
 	Length       int // how many requests wait in a scope at most
 	Reserved     int // of these, the places that are reserved for a class, of all classes
@@ -76,8 +80,16 @@ type Class struct {
 	Reserved int     // places of the queue that other classes cannot take
 }
 
+// TurnOf returns what stands in [Wait.Tenant] for a program of a tenant: what names the tenant is the lower half, what
+// names the program the other one, of which there is none with 0. Programs of one tenant share its turns.
+func TurnOf(tenant, program uint64) uint64 { return uint64(uint32(tenant)) | program<<32 }
+
 // Waits reports whether the request waits when it cannot be placed.
 func (w *Wait) Waits() bool { return w.Max > 0 }
+
+// HasNowhere reports whether the request has no candidates and does not wait. One without candidates that does has a
+// place in the queue, where it is granted nothing until it is planned anew.
+func (p *Plan) HasNowhere() bool { return len(p.Candidates) == 0 && !p.Wait.Waits() }
 
 // QueueStats is what a store knows of the requests that wait in one scope.
 type QueueStats struct {

@@ -18,7 +18,7 @@ func TestPagesUnderLoad(t *testing.T) {
 			PromptTokens: 49536,
 			OutputTokens: 4519, PrefixQueries: 49536, PrefixHits: 21824, Intervals: 4465,
 			IntervalTime: 59.53844544700405,
-			Preemptions:  0, Awake: 1, MaxAdapters: 2,
+			Preemptions:  0, Awake: 1, Started: 1.79530350397e+09, MaxAdapters: 2,
 		}, nil, []string{"first", "second", "third", ""}},
 		// Eight series list adapters; the newest one is the last. Requests for first wait, and are in neither list.
 		{"vllm-0.32.0-adapters.prom", values{
@@ -26,7 +26,7 @@ func TestPagesUnderLoad(t *testing.T) {
 			PromptTokens: 37659,
 			OutputTokens: 8374, PrefixQueries: 37659, PrefixHits: 20640, Intervals: 8301,
 			IntervalTime: 115.01979280799424,
-			Preemptions:  0, Awake: 1, MaxAdapters: 2,
+			Preemptions:  0, Awake: 1, Started: 1.79530350397e+09, MaxAdapters: 2,
 		}, []string{"second", "third"}, []string{"first", "tiny", ""}},
 	} {
 		text := []byte(sample(t, c.file))

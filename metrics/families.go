@@ -21,6 +21,8 @@ type family struct {
 
 // families is the table of the engines' names. Of several names for one field of an engine, the first one found counts.
 var families = withRanks([]family{
+	{field: Started, name: "process_start_time_seconds", optional: true}, // of any process
+
 	{engine: VLLM, field: Running, name: "vllm:num_requests_running"},
 	{engine: VLLM, field: Waiting, name: "vllm:num_requests_waiting"},
 	{engine: VLLM, field: Deferred, name: "vllm:num_requests_waiting_by_reason", label: "reason", value: "deferred"},
@@ -78,6 +80,7 @@ var families = withRanks([]family{
 	{engine: TensorRTLLM, field: KVUsedBlocks, name: "trtllm_kv_cache_used_blocks"},
 	{engine: TensorRTLLM, field: KVBlocks, name: "trtllm_kv_cache_max_blocks"},
 	{engine: TensorRTLLM, field: BlockTokens, name: "trtllm_kv_cache_tokens_per_block"},
+	{engine: TensorRTLLM, field: Served, name: "trtllm_request_success_total", optional: true},
 
 	{engine: Triton, field: Running, name: "nv_trt_llm_request_metrics", label: "request_type", value: "scheduled"},
 	{engine: Triton, field: Waiting, name: "nv_trt_llm_request_metrics", label: "request_type", value: "waiting"},
@@ -98,9 +101,11 @@ var families = withRanks([]family{
 		engine: Triton, field: BlockTokens, name: "nv_trt_llm_kv_cache_block_metrics",
 		label: "kv_cache_block_type", value: "tokens_per",
 	},
+	{engine: Triton, field: Served, name: "nv_inference_request_success", optional: true},
 
 	{engine: TGI, field: Running, name: "tgi_batch_current_size"},
 	{engine: TGI, field: Waiting, name: "tgi_queue_size"},
+	{engine: TGI, field: Served, name: "tgi_request_count", optional: true},
 
 	{engine: LlamaCPP, field: Running, name: "llamacpp:requests_processing"},
 	{engine: LlamaCPP, field: Waiting, name: "llamacpp:requests_deferred"},
@@ -125,6 +130,10 @@ var families = withRanks([]family{
 	{engine: Dynamo, field: KVUsedBlocks, name: "dynamo_component_kvstats_active_blocks", optional: true},
 	{engine: Dynamo, field: KVBlocks, name: "dynamo_component_total_blocks", optional: true},
 	{engine: Dynamo, field: KVBlocks, name: "dynamo_component_kvstats_total_blocks", optional: true},
+	{
+		engine: Dynamo, field: Served, name: "dynamo_component_requests_total",
+		label: "dynamo_endpoint", value: "generate", optional: true,
+	},
 })
 
 // withRanks sets rank and mean, which follow from the rest of the table.

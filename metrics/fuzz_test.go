@@ -26,7 +26,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("field %d is %v", f, v)
 			}
 		}
-		if (l.Engine == AnyEngine) != (l.found&(1<<firstTarget-1) == 0) {
+		if (l.Engine == AnyEngine) != (l.found&(1<<Started-1) == 0) {
 			t.Fatalf("engine %v, found %b", l.Engine, l.found)
 		}
 		if cut := len(text) > 0 && text[len(text)-1] != '\n'; l.Cut != cut {
@@ -35,6 +35,9 @@ func FuzzParse(f *testing.F) {
 		again = l
 		if p.Parse(text, &again); again != l {
 			t.Fatalf("a second time: %+v, first %+v", again, l)
+		}
+		if p.ParseRanks(text, &again); again != l {
+			t.Fatalf("beside its ranks: %+v, first %+v", again, l)
 		}
 		if l.Cut {
 			return

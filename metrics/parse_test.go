@@ -52,14 +52,14 @@ func TestSamples(t *testing.T) {
 			Running: 0, Waiting: 0, Deferred: 0, KVUse: 0, KVBlocks: 16384, BlockTokens: 32, PromptTokens: 4923,
 			OutputTokens:  24,
 			PrefixQueries: 4923, PrefixHits: 3200, Intervals: 18, IntervalTime: 0.18361165999999685,
-			Preemptions: 0, Awake: 1,
+			Preemptions: 0, Awake: 1, Started: 1.79524773298e+09,
 			Target(0): 0, Target(3): 4923,
 		}, []string{"none"}},
 		{"vllm-0.32.0-second.prom", VLLM, values{
 			Running: 0, Waiting: 0, Deferred: 0, KVUse: 0, KVBlocks: 8192, BlockTokens: 32, PromptTokens: 57285,
 			OutputTokens:  876,
 			PrefixQueries: 57285, PrefixHits: 28160, Intervals: 840, IntervalTime: 11.517022132999045,
-			Preemptions: 0, Awake: 1,
+			Preemptions: 0, Awake: 1, Started: 1.79524796033e+09,
 			Target(0): 0, Target(3): 57285,
 		}, []string{"none"}},
 		{"llamacpp.prom", LlamaCPP, values{
@@ -67,7 +67,9 @@ func TestSamples(t *testing.T) {
 			PrefixHits: 28396,
 			Intervals:  108, IntervalTime: 1.19561, Target(1): 6006,
 		}, []string{"none"}},
-		{"dynamo-mocker.prom", Dynamo, values{Running: 0, Waiting: 0, Target(2): 1.875466037}, []string{"none"}},
+		{"dynamo-mocker.prom", Dynamo, values{
+			Running: 0, Waiting: 0, Served: 4, Target(2): 1.875466037,
+		}, []string{"none"}},
 	} {
 		var l Snapshot
 		p.Parse([]byte(sample(t, c.file)), &l)
@@ -156,12 +158,14 @@ sglang:num_queue_reqs{priority="1",tp_rank="0"} 4
 sglang:num_queue_reqs{priority="2",tp_rank="0"} 3
 `, SGLang, values{Waiting: 7}},
 	{"TensorRT-LLM", `
+trtllm_request_success_total{finished_reason="stop",model_name="m"} 150
+trtllm_request_success_total{finished_reason="length",model_name="m"} 7
 trtllm_num_requests_running{model_name="m"} 4
 trtllm_num_requests_waiting{model_name="m"} 1
 trtllm_kv_cache_utilization{model_name="m"} 0.62
 trtllm_kv_cache_tokens_per_block{model_name="m"} 32
 trtllm_kv_cache_max_blocks{model_name="m"} 900
-`, TensorRTLLM, values{Running: 4, Waiting: 1, KVUse: 0.62, BlockTokens: 32, KVBlocks: 900}},
+`, TensorRTLLM, values{Running: 4, Waiting: 1, KVUse: 0.62, BlockTokens: 32, KVBlocks: 900, Served: 157}},
 	{"Triton with TensorRT-LLM", `
 nv_inference_pending_request_count{model="ensemble",version="1"} 40
 nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="waiting",version="1"} 1
@@ -174,14 +178,15 @@ nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="free",model="tensorrt_llm
 nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="max",model="tensorrt_llm",version="1"} 400
 `, Triton, values{Running: 3, Waiting: 1, BlockTokens: 64, KVUsedBlocks: 100, KVBlocks: 400, KVUse: 0.25}},
 	{
-		"Triton with another backend", "nv_inference_pending_request_count{model=\"m\"} 40\n", Triton,
-		values{Waiting: 40},
+		"Triton with another backend",
+		"nv_inference_pending_request_count{model=\"m\"} 40\nnv_inference_request_success{model=\"m\"} 9\n", Triton,
+		values{Waiting: 40, Served: 9},
 	},
 	{"TGI", `
 tgi_batch_current_size 5
 tgi_queue_size 3
 tgi_request_count{method="generate"} 150
-`, TGI, values{Running: 5, Waiting: 3}},
+`, TGI, values{Running: 5, Waiting: 3, Served: 150}},
 	{"an engine behind Dynamo", `
 dynamo_component_inflight_requests{dynamo_endpoint="generate"} 9
 dynamo_work_handler_queue_depth 4
@@ -191,7 +196,13 @@ sglang:num_running_reqs{tp_rank="0"} 2
 dynamo_component_inflight_requests{dynamo_endpoint="generate"} 9
 sglang:prompt_tokens_total 5
 `, SGLang, values{PromptTokens: 5}},
-	{"of no engine", "up 1\nvllm:num_requests_running_total 4\n", AnyEngine, values{}},
+	{"TGI among other processes", `
+process_start_time_seconds{pod="a"} 1000
+process_start_time_seconds{pod="b"} 3000
+process_start_time_seconds{pod="c"} 2000
+tgi_queue_size 3
+`, TGI, values{Waiting: 3, Started: 3000}},
+	{"of no engine but for a count", "tgi_request_count 4\nvllm:num_requests_running_total 4\n", AnyEngine, values{}},
 }
 
 func TestEngines(t *testing.T) {

@@ -32,7 +32,7 @@ func New(engine Engine, names ...string) (*Parser, error) {
 	}
 	p := &Parser{engine: engine, wanted: map[string][]family{}}
 	for _, f := range families {
-		if engine == AnyEngine || engine == f.engine {
+		if engine == AnyEngine || f.engine == AnyEngine || engine == f.engine {
 			p.addFamily(f)
 		}
 	}
@@ -112,12 +112,15 @@ func (p *Parser) Missing(snap *Snapshot, of ...Field) []string {
 }
 
 // Parse reads a page into snap, replacing its content.
-func (p *Parser) Parse(text []byte, snap *Snapshot) {
+func (p *Parser) Parse(text []byte, snap *Snapshot) { p.sum(text, &pageSums{load: snap}) }
+
+// sum passes over a page.
+func (p *Parser) sum(text []byte, s *pageSums) {
+	snap := s.load
 	*snap = Snapshot{}
 	if len(text) > MaxBytes {
 		text, snap.Cut = text[:MaxBytes], true
 	}
-	s := pageSums{load: snap}
 	var unwanted []byte // the latest name that is not wanted; most lines are of the same family as the previous one
 	whole := text
 	for end := bytes.IndexByte(text, '\n'); end >= 0; end = bytes.IndexByte(text, '\n') {
@@ -155,6 +158,8 @@ type pageSums struct {
 	// rank[d] is the GPU whose series count for copy d of the model, as ranks of tensor and pipeline parallelism,
 	// plus 1.
 	rank [64]uint32
+
+	by *ranks // the same by data-parallel rank, nil where that is not wanted
 }
 
 // sum is the sum of the series of one field so far.
@@ -174,6 +179,17 @@ func (s *pageSums) series(rest []byte) {
 	if !ok {
 		return
 	}
+	if s.by != nil {
+		if of := s.by.of(labels); of != nil {
+			of.wanted = s.wanted
+			of.take(labels, value)
+		}
+	}
+	s.take(labels, value)
+}
+
+// take adds the value of a series to the fields of the families that it belongs to.
+func (s *pageSums) take(labels []byte, value float64) {
 	for i := range s.wanted {
 		f := &s.wanted[i]
 		if !f.accepts(labels) || f.engine == SGLang && s.isDuplicate(labels) {
@@ -181,6 +197,7 @@ func (s *pageSums) series(rest []byte) {
 		}
 		v := value
 		if f.valueLabel != "" {
+			var ok bool
 			if v, ok = number(label(labels, f.valueLabel)); !ok {
 				continue
 			}
@@ -205,6 +222,8 @@ func (s *pageSums) add(f *family, v float64) {
 	switch {
 	case at.series == 0 || f.rank < at.from.rank:
 		*at = sum{v, 1, f}
+	case f.field == Started:
+		at.total = max(at.total, v)
 	case f.rank == at.from.rank:
 		at.total += v
 		at.series++
@@ -262,13 +281,17 @@ func (s *pageSums) dropCut(before, tail []byte) {
 	}
 	for i := range s.wanted {
 		s.fields[s.wanted[i].field] = sum{}
+		if s.by != nil {
+			s.by.drop(s.wanted[i].field)
+		}
 	}
 }
 
-// engine returns the preferred one of the engines whose families were found, AnyEngine for none.
+// engine returns the preferred one of the engines whose families were found, AnyEngine for none. How many requests were
+// served says too little of an engine to recognize it by.
 func (s *pageSums) engine() Engine {
 	engine := AnyEngine
-	for i := range s.fields[:firstTarget] {
+	for i := range s.fields[:Served] {
 		if f := s.fields[i].from; f != nil && (engine == AnyEngine || f.engine < engine) {
 			engine = f.engine
 		}
@@ -282,7 +305,7 @@ func (s *pageSums) finish() {
 	snap.Engine = s.engine()
 	for i := range s.fields {
 		field, from := Field(i), s.fields[i].from
-		if from == nil || from.engine != snap.Engine && field < firstTarget {
+		if from == nil || from.engine != snap.Engine && field < Started {
 			continue
 		}
 		v := s.fields[i].total

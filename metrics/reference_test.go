@@ -91,6 +91,9 @@ func fieldsOf(engine Engine, list []plainSeries) values {
 			got[f] /= series[f]
 		}
 	}
+	if _, served := got[Served]; served && len(got) == 1 {
+		return values{} // that alone is of no engine
+	}
 	_, known := got[KVUse]
 	if all, ok := got[KVBlocks]; ok && all > 0 && !known {
 		if used, ok := got[KVUsedBlocks]; ok {

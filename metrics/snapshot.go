@@ -58,6 +58,8 @@ const (
 	Preemptions                // requests moved from the batch back to the queue (counter)
 	Awake                      // copies of the model that are not asleep; 0 serves no requests
 	MaxAdapters                // LoRA adapters that fit into a batch
+	Served                     // requests, of engines that count no tokens (counter)
+	Started                    // when the process began, in seconds since 1970; of several the latest
 	firstTarget                // the first target
 	fieldCount    = firstTarget + MaxTargets
 )

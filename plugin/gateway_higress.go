@@ -47,8 +47,11 @@ func (higressCalls) UpstreamHosts() []byte {
 	lent, hosts.data, hosts.size = hostsMemory, nil, 0
 	st := proxyGetUpstreamHosts(unsafe.Pointer(&hosts.data), unsafe.Pointer(&hosts.size))
 	lent = nil
-	if st != statusOK || hosts.data == nil || hosts.size <= 0 {
+	switch {
+	case st != statusOK:
 		return nil
+	case hosts.data == nil || hosts.size <= 0:
+		return []byte{}
 	}
 	b := unsafe.Slice(hosts.data, hosts.size)
 	hostsMemory = keepMemory(hostsMemory, b, maxHostsMemory)

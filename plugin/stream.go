@@ -15,10 +15,15 @@ func property(path ...string) string { return name(text(propertyBytes(path...)))
 
 // propertyBytes does so without a string: the bytes are valid until the next host call.
 func propertyBytes(path ...string) []byte {
-	lent = scratch[:]
-	v, _ := proxywasm.GetProperty(path) // nil if there is an error
-	lent = nil
+	v, _ := readProperty(path) // nil if there is an error
 	return v
+}
+
+func readProperty(path []string) ([]byte, error) {
+	lent = scratch[:]
+	v, err := proxywasm.GetProperty(path)
+	lent = nil
+	return v, err
 }
 
 const (
@@ -76,6 +81,19 @@ func (stream) ResponseBody(from, max int) []byte {
 
 // Client implements host.GatewayStream.
 func (stream) Client() string { return string(propertyBytes("source", "address")) }
+
+// SubsetHint implements host.GatewayStream.
+func (stream) SubsetHint() []byte {
+	v, err := readProperty(subsetHint)
+	if err == nil && v == nil { // it is there, and names nothing
+		v = []byte{}
+	}
+	return v
+}
+
+var subsetHint = []string{
+	"metadata", "filter_metadata", "envoy.lb.subset_hint", "x-gateway-destination-endpoint-subset",
+}
 
 // ServedBy implements host.GatewayStream.
 func (stream) ServedBy() string { return property("upstream", "address") }

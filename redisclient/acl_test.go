@@ -68,6 +68,15 @@ func tenantsCome(d *denials, s *redisclient.Store, now time.Duration) {
 	}
 }
 
+// limitsAreSet sets a limit at run time, has it be as configured again, and looks at what is left.
+func limitsAreSet(s *redisclient.Store, now time.Duration) {
+	for _, limit := range []float64{1, -1} {
+		set := lb.Override{Target: 1, Set: lb.TargetLimits{limit, -1, -1}}
+		s.Overrides(now, "llm", &set, func([]lb.Override, error) {})
+	}
+	s.Levels(now, "llm", storetest.Addrs(1), func([]lb.BudgetLevel, error) {})
+}
+
 // runAllScripts has two owners do everything that stores do.
 func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	o := redisclient.Options{Owner: 1, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()}
@@ -105,12 +114,12 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 		a.Schedule(now, key, time.Second, budgeted, func(task lb.Task, _ error) {
 			a.Renew(now, "llm", task.ID, time.Second, func(bool, error) {})
 			if key > 1 {
-				a.Complete(now, "llm", task.ID, 5, func(lb.TaskEnd, error) {})
+				a.Complete(now, "llm", task.ID, lb.TaskUse{Tokens: 5}, func(lb.TaskEnd, error) {})
 			}
 		})
 	}
 	a.Loads(now, "llm", []string{"10.0.0.1:1"}, func([]lb.Load, error) {})
-	a.Levels(now, "llm", storetest.Addrs(1), func([]lb.BudgetLevel, error) {})
+	limitsAreSet(a, now)
 	a.Adopt(now, 501, "llm", "10.0.0.1:1", 9)
 	d.fate = func([]byte) int { return notSent }
 	reserve(a, now, 502)

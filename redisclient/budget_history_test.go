@@ -158,7 +158,9 @@ func (h *budgetHistory) restriction() budget.Restriction {
 	}
 	if h.rng.IntN(3) == 0 {
 		r.RetryAfter = time.Duration(h.rng.IntN(5_000_000)) * time.Millisecond
+		r.MaxClosed = time.Duration(h.rng.IntN(3)) * 20 * time.Second
 	}
+	r.Reopen = h.rng.IntN(8) == 0
 	return r
 }
 

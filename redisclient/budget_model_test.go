@@ -350,6 +350,7 @@ func (m *budgetModel) correct(script string, a []string, reply redisclient.Value
 		for _, d := range []*time.Duration{&r.TokensReset, &r.RequestsReset, &r.RetryAfter} {
 			*d = time.Duration(in.Float64()) * time.Millisecond
 		}
+		r.MaxClosed, r.Reopen = time.Duration(in.Float64())*time.Millisecond, in.Float64() == 1
 		s.Restrict(m.ms(), &r)
 	}
 	m.states[a[0]] = s

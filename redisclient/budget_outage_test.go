@@ -28,7 +28,7 @@ type outages struct {
 	of       map[*byte]*chargedLease      // of each correction that was sent, by where its command is in memory
 	settling *chargedLease                // by the present call
 	charged  map[lb.LeaseID]*chargedLease // that Redis has charged
-	account  map[string]float64           // tokens of each endpoint that were charged and not given back
+	account  map[string]float64           // what of each endpoint was charged and not given back, in buckets: see book
 	largest  float64
 }
 
@@ -124,7 +124,15 @@ func (o *outages) lease(raw string) *chargedLease {
 // change notes what Redis has charged for a lease, or given back.
 func (o *outages) change(l *chargedLease, addr string, tokens float64) {
 	l.inRedis[addr] += tokens
-	o.account[addr] += tokens
+	o.book(addr, tokens)
+}
+
+// book notes tokens in the account of an endpoint as a part of its bucket, which stays as full as it was when it gets
+// another rate.
+func (o *outages) book(addr string, tokens float64) {
+	if rate := o.model.states[addr].TokenRate; rate > 0 {
+		o.account[addr] = max(0, o.account[addr]+tokens/rate)
+	}
 }
 
 // sent notes whose a correction is.
@@ -147,7 +155,7 @@ func (o *outages) settled(l *chargedLease, items []redisclient.Value) {
 	case l.adopted:
 		o.rt.Fatalf("%s for a lease that was granted without Redis", text)
 	case l.void: // it may take from what others were charged since
-		o.account[addr] += max(0, tokens)
+		o.book(addr, max(0, tokens))
 	case l.inRedis[addr]+tokens < 0:
 		o.rt.Fatalf("%s for a lease that was charged %v", text, l.inRedis)
 	default:
@@ -158,8 +166,9 @@ func (o *outages) settled(l *chargedLease, items []redisclient.Value) {
 // check checks that the budgets in Redis are within their bounds, and lack no more than what was charged there.
 func (o *outages) check() {
 	for addr, s := range o.model.states {
-		if s.MissingTokens < 0 || s.MissingRequests < 0 || s.MissingTokens > o.account[addr]+1e-6 {
-			o.rt.Fatalf("%s lacks %v tokens of %v that it was charged; %+v", addr, s.MissingTokens, o.account[addr], s)
+		charged := o.account[addr] * s.TokenRate
+		if s.MissingTokens < 0 || s.MissingRequests < 0 || s.MissingTokens > charged+1e-6 {
+			o.rt.Fatalf("%s lacks %v tokens of %v that it was charged; %+v", addr, s.MissingTokens, charged, s)
 		}
 		if math.Abs(s.Deficit) > 1<<22+o.largest {
 			o.rt.Fatalf("%s has a deficit of %v", addr, s.Deficit)

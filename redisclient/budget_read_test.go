@@ -52,7 +52,7 @@ func (w *syncTransport) tenants(scope string) map[string]budget.State {
 func readState(in *wire.Reader[[]byte]) (s budget.State) {
 	for _, f := range []*float64{
 		&s.At, &s.MissingTokens, &s.MissingRequests, &s.Deficit, &s.Closed, &s.TokenRate, &s.RequestRate,
-		&s.TakenAt, &s.Interval,
+		&s.TakenAt, &s.Interval, &s.Told, &s.Asks,
 	} {
 		*f = in.Float64()
 	}

@@ -57,8 +57,9 @@ func TestFormatsOfBudgets(t *testing.T) {
 	s.Restrict(formatTime, "llm", "10.0.0.2:80", budget.Restriction{
 		Tokens: 0.5, Requests: -1,
 		TokensReset: 1, RequestsReset: 2 * time.Millisecond, RetryAfter: 2*time.Millisecond + 1,
+		MaxClosed: 2 * time.Millisecond, Reopen: true,
 	})
-	m.wantArguments(t, 4, "10.0.0.2:80", formatHalf+none+formatOne+formatTwo+three)
+	m.wantArguments(t, 4, "10.0.0.2:80", formatHalf+none+formatOne+formatTwo+three+formatTwo+formatOne)
 	s.Reserve(formatTime, formatID+2, plan, func(lb.Grant, error) {})
 	s.Release(formatTime, formatID+2)
 	m.wantArguments(t, 6, "\x1a"+formatID0[1:], three+formatHalf, "120000")
@@ -180,7 +181,7 @@ func TestFormatsOfTenants(t *testing.T) {
 	s.Release(formatTime, formatID+1)
 	m.wantArguments(t, 3, "abc", "\x19"+formatID0[1:], "1", "60000", params, "120000")
 	for i, cmd := range m.cmds {
-		if !strings.Contains(string(cmd), redisclient.KeyPrefix+"{tenants/all}:tenants\r\n") {
+		if !strings.Contains(string(cmd), redisclient.KeyPrefix+"{tenants/all}:tenants2\r\n") {
 			t.Errorf("command %d is %q", i, cmd)
 		}
 	}

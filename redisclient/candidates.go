@@ -147,7 +147,7 @@ type candidateClass struct{ base, slope, weight, cap, capacity, overSlope, token
 func newCandidateList(at *place, list lb.List, limits []budget.Limits) *candidateList {
 	cs := list.Candidates
 	classes, members := packClasses(cs)
-	if limits != nil { // all that matters of them is in budgets
+	if limits != nil || len(cs) == 0 { // all that matters of them is in budgets; what has no class is a part of a list
 		classes, members = make(wire.Writer, classSize), make(wire.Writer, 2*len(cs))
 	}
 	var hashes wire.Writer
@@ -179,7 +179,7 @@ func (l *candidateList) buildCommands(at *place, classes, hashes, members, budge
 	keys := []string{at.keys.Table, at.keys.Rows, at.keys.Owners, at.keys.Leases, at.keys.Listed}
 	digest := l.key[len(at.keys.Candidates):]
 	var parts []string
-	for from := 0; from < len(l.Candidates); from += endpointsPerCommand {
+	for from := 0; from == 0 || from < len(l.Candidates); from += endpointsPerCommand {
 		to := min(from+endpointsPerCommand, len(l.Candidates))
 		named := append(slices.Clone(keys), at.keys.CandidatesPart+digest+":"+strconv.Itoa(from/endpointsPerCommand))
 		var c, h, b []byte // classes, hashes and budgets are in the last part only

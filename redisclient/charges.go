@@ -40,6 +40,17 @@ func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, re
 	})
 }
 
+// wholeMillis returns a duration in ms, rounded up as in package budget.
+func wholeMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+
+// number returns 1 for true.
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // Restrict implements [lb.Store]. If the command fails, the next answer of the endpoint says the same again.
 func (s *Store) Restrict(now time.Duration, scope, addr string, r budget.Restriction) {
 	at, sp := &s.scopeOf(scope).ledger.place, scriptRestrict
@@ -48,8 +59,9 @@ func (s *Store) Restrict(now time.Duration, scope, addr string, r budget.Restric
 	}
 	said := wire.Writer(nil).Float64(r.Tokens).Float64(r.Requests)
 	for _, d := range []time.Duration{r.TokensReset, r.RequestsReset, r.RetryAfter} {
-		said = said.Float64(float64((d + time.Millisecond - 1) / time.Millisecond))
+		said = said.Float64(float64(wholeMillis(d)))
 	}
+	said = said.Float64(r.Longest()).Float64(number(r.Reopen))
 	b := appendArg(appendArg(at.appendBudgetKey(sp.command(nil, 1, 2)), addr), said)
 	at.sendBackground(now, sp, b, func(time.Duration, Value, error) {})
 }

@@ -252,7 +252,7 @@ func manyTenants(t *testing.T, m *costMeter) {
 	come(0, 3000)
 	known := m.value("HLEN", keys.Tenants).Int
 	for addr := range m.rows("tenants/llm") {
-		m.value("HSET", keys.Tenants, addr, strings.Repeat("\x00", 72))
+		m.value("HSET", keys.Tenants, addr, strings.Repeat("\x00", 88))
 	}
 	come(3000, 3100)
 	if left := m.value("HLEN", keys.Tenants).Int; known < 3000 || left > known-1000 {

@@ -22,7 +22,7 @@ type composer struct {
 // setCommand sets the command of a reservation by the plan, and its script. Plans with prefix blocks have a script of
 // their own, so that those without are not slowed down.
 func (co *composer) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
-	var room [63 + 6*shortTTLRoom]byte
+	var room [64 + 6*shortTTLRoom]byte
 	x, waits := &p.Prefix, p.Wait.Waits()
 	if co.at.isForTenant(p) {
 		co.setTenantCommand(r, p)
@@ -55,13 +55,14 @@ func (co *composer) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 	b := r.script.command(make([]byte, 0, size), 4, r.args)
 	b = appendArg(co.at.appendReserveKeys(b, l.key), co.at.keys.PagesKey(x.IndexMemory.Remote))
 	b = appendID(b, r.id)
-	params := appendAdded(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
-	b = appendArg(b, co.pages.appendPrefix(params, now, x))
-	numbers := []func(int) uint32{func(i int) uint32 { return uint32(x.Blocks[i].End) }}
-	if x.CreditBytes != nil {
-		numbers = append(numbers, func(i int) uint32 { return x.CreditBytes[i] })
+	o := orderOf(x.Blocks)
+	if o.n < o.all {
+		kept := o
+		r.order = &kept
 	}
-	r.cmd = co.appendBehind(appendChain(b, x, numbers...), now, l, p)
+	params := appendAdded(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
+	b = appendArg(b, co.pages.appendPrefix(params, now, x, &o))
+	r.cmd = co.appendBehind(appendNumberedChain(b, x, &o), now, l, p)
 }
 
 // reservationArgs returns how many arguments the command of a reservation has: so many if it does not wait and has no
@@ -81,7 +82,7 @@ func (co *composer) appendBehind(b []byte, now time.Duration, l *candidateList, 
 	order := p.Home.Order
 	switch {
 	case p.Wait.Waits():
-		b = appendWait(b, now, co.at.silence(), l, &p.Wait)
+		b = appendWait(b, now, co.at.silence(), l, p)
 	case len(order) > 0:
 		b = appendArg(b, "")
 	}
@@ -107,12 +108,13 @@ func (co *composer) setBudgetCommand(now time.Duration, r *reservation, l *candi
 	var room [16]byte
 	r.cmd = appendArg(b, wire.Writer(room[:0]).Float64(float64(p.AddedTokens(0))).Float64(max(p.Budget.AgeBonus, 0)))
 	if p.Wait.Waits() {
-		r.cmd = appendWait(appendArg(r.cmd, ""), now, co.at.silence(), l, &p.Wait)
+		r.cmd = appendWait(appendArg(r.cmd, ""), now, co.at.silence(), l, p)
 	}
 }
 
 // appendWait appends how a request waits, in the format of lua/enqueue.lua.
-func appendWait(b []byte, now, silence time.Duration, l *candidateList, w *lb.Wait) []byte {
+func appendWait(b []byte, now, silence time.Duration, l *candidateList, p *lb.Plan) []byte {
+	w := &p.Wait
 	millis := func(d time.Duration) uint32 { return uint32(min(max(d, 0), queue.MaxTime) / time.Millisecond) }
 	age, strict := uint32(isNew), byte(0)
 	if w.Since > 0 {
@@ -129,9 +131,10 @@ func appendWait(b []byte, now, silence time.Duration, l *candidateList, w *lb.Wa
 	if l.limits != nil {
 		key = ^key
 	}
-	var room [84]byte
+	var room [88]byte
 	arg := wire.Writer(room[:0]).Uint32(age).Uint32(millis(w.Max)).Uint32(millis(w.Aging)).
-		Uint32(millis(w.Patience)).Uint16(uint16(min(max(w.Skip, 0), queue.MaxSkip))).Uint16(w.Class.ID).
+		Uint32(millis(w.Patience)).Uint32(uint32(p.Prefix.TakesMillis())).
+		Uint16(uint16(min(max(w.Skip, 0), queue.MaxSkip))).Uint16(w.Class.ID).
 		Byte(w.Class.Rank).Uint16(uint16(min(w.Class.Reserved, 1<<16-1))).Byte(strict).Float64(w.Class.Weight).
 		Uint32(uint32(max(w.Length, 0))).Uint32(uint32(max(w.TenantLength, 0))).
 		Uint32(uint32(max(w.Reserved, 0))).Uint32(key).Uint(6, place.Came).Uint32(place.Number).

@@ -58,9 +58,13 @@ func (d *storePair) drawPrompt() *pairPrompt {
 		p.shared, parent.branched = d.rng.IntN(min(len(parent.blocks)+1, prompt.MaxBlocks)), true
 		p.blocks = slices.Clone(parent.blocks[:p.shared])
 	}
+	fine := d.rng.IntN(2) * d.rng.IntN(8) // how many of eight are, about
 	for range min(1+d.rng.IntN(2<<d.rng.IntN(7)), prompt.MaxBlocks-p.shared) {
 		d.keys++ // no two blocks have the same key
-		p.blocks = append(p.blocks, prompt.Block{Key: d.keys * 0x9e3779b97f4a7c15 >> 8, End: 100 * (len(p.blocks) + 1)})
+		p.blocks = append(p.blocks, prompt.Block{
+			Key: d.keys * 0x9e3779b97f4a7c15 >> 8, End: 100 * (len(p.blocks) + 1),
+			Fine: len(p.blocks) > 0 && d.rng.IntN(8) < fine,
+		})
 	}
 	d.prompts = append(d.prompts, p)
 	return &d.prompts[len(d.prompts)-1]
@@ -70,10 +74,13 @@ func (d *storePair) drawPrompt() *pairPrompt {
 func (d *storePair) step() {
 	d.rng = rand.New(rand.NewPCG(rapid.Uint64().Draw(d.rt, "step"), 1))
 	p := d.drawPrompt()
-	plan := d.plan(p)
-	addr, n := d.addrs[d.rng.IntN(len(d.addrs))], p.shared+d.rng.IntN(len(p.blocks)-p.shared+1)
-	if p.branched { // blocks behind forgotten ones would match again only if they are in the same page
-		n = len(p.blocks)
+	blocks := d.cut(p.blocks)
+	plan := d.plan(&pairPrompt{blocks: blocks})
+	shared := min(p.shared, len(blocks))
+	addr, n := d.addrs[d.rng.IntN(len(d.addrs))], shared+d.rng.IntN(len(blocks)-shared+1)
+	// Blocks behind forgotten ones would match again only if they are in the same page.
+	if p.branched || len(blocks) < len(p.blocks) {
+		n = len(blocks)
 	}
 	d.next++
 	var grants [2]lb.Grant
@@ -90,9 +97,31 @@ func (d *storePair) step() {
 	}
 	if grants[0] != grants[1] {
 		d.rt.Fatalf("step %d, a prompt of %d blocks: %+v in a gateway, %+v in Redis",
-			d.next, len(p.blocks), grants[0], grants[1])
+			d.next, len(blocks), grants[0], grants[1])
 	}
 	d.cached += grants[0].Cached
+}
+
+// cut draws where a prompt ends, and from where on its end is cut finely.
+func (d *storePair) cut(blocks []prompt.Block) (cut []prompt.Block) {
+	if d.rng.IntN(8) == 0 {
+		blocks = blocks[:1+d.rng.IntN(len(blocks))]
+	}
+	from, whole := d.rng.IntN(2)*d.rng.IntN(len(blocks)+1), 0
+	for i, b := range blocks {
+		if !b.Fine {
+			whole = i
+		}
+	}
+	for from > 0 && blocks[from-1].Fine { // all of a block is cut finely, or nothing
+		from--
+	}
+	for i, b := range blocks {
+		if b.Inner = b.Fine && i < whole; !b.Fine || i >= from {
+			cut = append(cut, b)
+		}
+	}
+	return cut
 }
 
 // plan draws a plan for the prompt.

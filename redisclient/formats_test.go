@@ -69,6 +69,9 @@ func TestFormats(t *testing.T) {
 	m.wantArguments(t, len(m.cmds)-1, "0", "120000", formatID0)
 	s.Adopt(formatTime, formatID+1, "llm", "10.0.0.3:80", 7)
 	m.wantArguments(t, len(m.cmds)-1, "1", "60000", formatID1, "7", "0", "10.0.0.3:80")
+	set := lb.Override{Target: uint64(formatID), Set: lb.TargetLimits{1, 2, 0}, Over: lb.TargetLimits{0.5, 0, 1}}
+	s.Overrides(formatTime, "llm", &set, func([]lb.Override, error) {})
+	m.wantArguments(t, len(m.cmds)-1, formatID0, formatOne+formatTwo+formatZero+formatHalf+formatZero+formatOne)
 }
 
 func TestFormatsOfPrompts(t *testing.T) {
@@ -92,7 +95,7 @@ func TestFormatsOfPrompts(t *testing.T) {
 		}
 	})
 	m.wantArguments(t, 1, formatID0,
-		formatTerms+"\x02"+formatHalf+formatZero+formatOne+formatTwo+"\x04\x03\x02\x01"+"\x01"+
+		formatTerms+"\x02"+"\x00"+formatHalf+formatZero+formatOne+formatTwo+"\x04\x03\x02\x01"+"\x01"+
 			"\x34\x33\x32\x31"+"\x02\x01"+"\x01\x00\x00\x00"+"\x00\x00",
 		keys+fields+"\x03\x02\x01\x00"+"\x04\x02\x01\x00"+"\x01\x00\x00\x00"+"\x01\x02\x03\x04")
 	m.answer(formatTime, 1, "$19\r\n"+"\x02\x00"+"\x34\x33\x32\x31"+"\x28\x27\x26\x25\x24\x23\x22\x21"+"\x01"+
@@ -132,6 +135,7 @@ func (m *manualTransport) wantArguments(t *testing.T, i int, want ...string) {
 func TestFormatsOfWaiting(t *testing.T) {
 	const since = "\x04\x03\x02\x01"
 	plan := formatPlan()
+	plan.Prefix.Takes = 0x01020308 * time.Millisecond
 	plan.Wait = lb.Wait{
 		Max: 0x01020305 * time.Millisecond, Since: formatTime - 0x01020304*time.Millisecond,
 		Place:  &lb.Place{Came: 0x010203040506, Number: 0x0708090a},
@@ -148,7 +152,7 @@ func TestFormatsOfWaiting(t *testing.T) {
 		}
 	})
 	m.wantArguments(t, 1, formatID0, formatTerms, "",
-		since+"\x05\x03\x02\x01"+"\x06\x03\x02\x01"+"\x07\x03\x02\x01"+"\x02\x01"+"\x06\x05"+"\x07"+"\x09\x08"+"\x01"+
+		since+"\x05\x03\x02\x01"+"\x06\x03\x02\x01"+"\x07\x03\x02\x01"+"\x08\x03\x02\x01"+"\x02\x01"+"\x06\x05"+"\x07"+"\x09\x08"+"\x01"+
 			formatHalf+"\x0d\x0c\x0b\x0a"+"\x0f\x0c\x0b\x0a"+"\x0e\x0c\x0b\x0a"+formatList+"\x06\x05\x04\x03\x02\x01"+
 			"\x0a\x09\x08\x07"+"\xfa\x00\x00\x00"+formatID0)
 	m.answer(formatTime, 1, "*3\r\n:-4\r\n$8\r\n"+"\x05\x00\x01\x00"+"\x09\x00\x02\x00"+"\r\n$18\r\nabcdefgh"+

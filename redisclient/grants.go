@@ -49,6 +49,8 @@ func (room *waitingRoom) handleEntries(now time.Duration, entries []byte) {
 		if l == nil || l.state != waiting {
 			continue
 		}
+		order := orderOf(l.waiter.plan.Prefix.Blocks)
+		reply.grant.Cached = order.leading(reply.grant.Cached)
 		reply.grant.Index = l.waiter.indexOf(row)
 		reply.code = int64(reply.grant.Index)
 		switch {

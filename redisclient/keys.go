@@ -14,7 +14,7 @@ const KeyPrefix = "warmgate:4:"
 // Keys are the names of a scope's keys. They share a hash tag, so that a Redis Cluster keeps them on one node. The
 // formats are described in lua/shared.lua, that of Pages in lua/prefix.lua, those of Queue and Tickets in
 // lua/queue.lua, that of Budget in lua/budget_key.lua, that of Tenants in lua/tenant.lua, those of Tasks and Expiry in
-// lua/tasks.lua.
+// lua/tasks.lua, that of Overrides in lua/overrides.lua.
 type Keys struct {
 	Table  string // the totals: requests and tokens in flight at each endpoint
 	Rows   string // the row of each endpoint in the table
@@ -29,6 +29,8 @@ type Keys struct {
 	Tenants string // what is left of the budgets of tenants
 	Tasks   string // the tasks, and when each ends
 	Expiry  string
+	// Overrides are limits of targets that were set at run time.
+	Overrides string
 	// The following are prefixes.
 	Leases         string // followed by an owner's name: the owner's leases
 	Candidates     string // followed by a digest: a list of candidates
@@ -43,8 +45,8 @@ func KeysOf(scope string) Keys {
 	return Keys{
 		Table: p + "table", Rows: p + "rows", Listed: p + "listed", Owners: p + "owners", Turn: p + "turn",
 		Queue: p + "queue", Tickets: p + "tickets", Lives: p + "lives",
-		Budget: p + "budget", Tenants: p + "tenants",
-		Tasks: p + "tasks", Expiry: p + "expiry",
+		Budget: p + "budget2", Tenants: p + "tenants2",
+		Tasks: p + "tasks", Expiry: p + "expiry", Overrides: p + "limits",
 		Leases: p + "own:", Candidates: p + "view:", CandidatesPart: p + "part:", Pages: p + "pages:",
 	}
 }

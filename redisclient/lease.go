@@ -47,8 +47,9 @@ type reservation struct {
 	lease     *lease
 	limits    []budget.Limits // of the candidates, nil without budgets
 	script    *script
-	args      int    // of the command
-	cmd       []byte // complete from the beginning, since the plan's blocks belong to the caller
+	args      int         // of the command
+	cmd       []byte      // complete from the beginning, since the plan's blocks belong to the caller
+	order     *blockOrder // of the blocks in the command, nil without inner ones
 	list      *candidateList
 	sentSeq   uint64 // by owner.seq
 	firstCall *call  // the first attempt; the second one keeps its deadline

@@ -9,7 +9,7 @@ import (
 )
 
 // levelRow is how many bytes are answered for an address: a row of the table, and the numbers of a budget.State.
-const levelRow = tableRow + 9*8
+const levelRow = tableRow + 11*8
 
 // Levels implements [lb.TaskStore], for 128 addresses at most. It does not make the caller an owner.
 func (s *Store) Levels(now time.Duration, scope string, addrs []string, done func([]lb.BudgetLevel, error)) {
@@ -46,7 +46,7 @@ func parseLevels(b []byte, n int) []lb.BudgetLevel {
 		s := budget.State{
 			At: in.Float64(), MissingTokens: in.Float64(), MissingRequests: in.Float64(), Deficit: in.Float64(),
 			Closed: in.Float64(), TokenRate: in.Float64(), RequestRate: in.Float64(), TakenAt: in.Float64(),
-			Interval: in.Float64(),
+			Interval: in.Float64(), Told: in.Float64(), Asks: in.Float64(),
 		}
 		levels[i] = lb.BudgetLevel{Load: l, Budget: s.Look(now)}
 	}

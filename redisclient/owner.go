@@ -30,7 +30,7 @@ type owner struct {
 // cannotReserve returns why a reservation is not sent, nil if it is.
 func (o *owner) cannotReserve(p *lb.Plan) error {
 	switch {
-	case len(p.Candidates) == 0:
+	case p.HasNowhere():
 		return lb.ErrFull
 	case len(p.Candidates) > maxCandidates:
 		return lb.ErrNoRoom

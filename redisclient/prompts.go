@@ -30,7 +30,7 @@ func (at *place) forgetPrompt(now time.Duration, p *lb.Plan, addr string, n int)
 	b := scriptForget.command(nil, 1, 3)
 	b = appendArg(b, at.keys.PagesKey(p.Prefix.IndexMemory.Remote))
 	b = appendArg(b, wire.Writer(nil).Uint32(lb.EndpointTag(addr)))
-	b = appendChain(b, &p.Prefix)
+	b = appendWholeChain(b, &p.Prefix)
 	b = appendInt(b, int64(max(0, n)+1))
 	at.sendBackground(now, scriptForget, b, func(time.Duration, Value, error) {})
 }

@@ -148,6 +148,7 @@ func (d *queuePair) plan() *lb.Plan {
 	} else if d.rng.IntN(2) == 0 {
 		blocks := storetest.Blocks(uint64(1+d.rng.IntN(6)), uint64(1+d.rng.IntN(2)))
 		p = storetest.WithPrompt(p, 0.5+3*d.rng.Float64(), blocks)
+		p.Prefix.Takes = time.Duration(d.rng.IntN(4)*d.rng.IntN(300)) * time.Millisecond
 	}
 	if d.rng.IntN(2) == 0 && !d.spend {
 		for _, i := range d.rng.Perm(len(p.Candidates)) {
@@ -172,6 +173,9 @@ func (d *queuePair) plan() *lb.Plan {
 	if d.many {               // then the queue is never empty
 		p.Wait.Max, p.Wait.Length = p.Wait.Max+time.Minute, 40
 	}
+	if d.rng.IntN(16) == 0 { // nothing is healthy for it
+		p = &lb.Plan{Scope: p.Scope, Random: p.Random, Tokens: p.Tokens, Wait: p.Wait}
+	}
 	return p
 }
 
@@ -189,12 +193,12 @@ func (d *queuePair) budget(p *lb.Plan, first int) {
 
 func (d *queuePair) tenant() uint64 {
 	if d.many {
-		return d.rng.Uint64N(5000)
+		return lb.TurnOf(d.rng.Uint64N(1000), d.rng.Uint64N(5))
 	}
 	if d.full { // one may hold most
-		return d.rng.Uint64N(4) * d.rng.Uint64N(2)
+		return lb.TurnOf(d.rng.Uint64N(3)*d.rng.Uint64N(2), d.rng.Uint64N(3))
 	}
-	return d.rng.Uint64N(4)
+	return lb.TurnOf(d.rng.Uint64N(2), d.rng.Uint64N(3))
 }
 
 // reserve has a new request come.

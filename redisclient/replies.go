@@ -18,6 +18,7 @@ const (
 	codeQueueFull   = -5
 	codeHopeless    = -6
 	codeOverBudget  = -7
+	codeOtherCall   = -9
 )
 
 // reservationReply is the parsed answer of reserve.lua.
@@ -87,7 +88,8 @@ func unpackGrant(b []byte, r *reservation) (reply reservationReply, ok bool) {
 	reply = reservationReply{code: int64(index), tokens: r.lease.tokens}
 	reply.grant = lb.Grant{Index: int(index), Load: lb.Load{Requests: int64(in.Uint32()), Tokens: in.Int64()}}
 	if r.chained() {
-		reply.grant.Cached, reply.tokens = int(in.Byte()), int64(in.Uint32())
+		reply.grant.Cached = r.order.leading(int(in.Byte()))
+		reply.tokens = int64(in.Uint32())
 	}
 	if r.limits != nil {
 		reply.grant.Left = unpackLeft(&in)

@@ -152,7 +152,7 @@ func (d *differential) prompt(f *testScope, p *lb.Plan) {
 	}
 	if d.rng.IntN(2) == 0 {
 		for _, b := range chain {
-			p.Prefix.CreditBytes = append(p.Prefix.CreditBytes, uint32(d.rng.IntN(b.End+1)))
+			p.Prefix.CreditBytes = append(p.Prefix.CreditBytes, uint32(d.rng.IntN(2*b.End+1)))
 		}
 	}
 	if d.rng.IntN(3) == 0 {

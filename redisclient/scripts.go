@@ -42,9 +42,10 @@ var (
 	scriptSettleTenant   = newScript("settle_tenant")
 	scriptRestrictTenant = newScript("restrict_tenant")
 
-	scriptSchedule = newScript("schedule")
-	scriptComplete = newScript("complete")
-	scriptRenew    = newScript("renew")
+	scriptSchedule  = newScript("schedule")
+	scriptComplete  = newScript("complete")
+	scriptRenew     = newScript("renew")
+	scriptOverrides = newScript("overrides")
 )
 
 // scripts are all of them.

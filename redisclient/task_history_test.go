@@ -182,7 +182,7 @@ func (h *taskHistory) one() *callerTask {
 func (h *taskHistory) complete(g *taskGateway) {
 	k, was, sent := h.one(), false, h.now
 	was, k.over = k.over, true
-	g.Complete(h.now, "llm", k.ID, h.rng.Int64N(4000)-1, func(end lb.TaskEnd, err error) {
+	g.Complete(h.now, "llm", k.ID, lb.TaskUse{Tokens: h.rng.Int64N(4000) - 1}, func(end lb.TaskEnd, err error) {
 		if err == nil {
 			h.count["completed "+strconv.Itoa(int(end))]++
 		}

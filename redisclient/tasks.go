@@ -36,11 +36,12 @@ func (s *Store) Schedule(now time.Duration, key uint64, ttl time.Duration, p *lb
 	t.scope.ledger.keepForTasks(now, ttl)
 	t.List, t.limits = p.List, p.Budget.Limits
 	t.lease = &lease{tokens: p.AddedTokens(0)}
-	id := lb.NewTaskID(p.Random, s.number, s.tasks)
+	id := lb.NewTaskID(p.Random, s.number, s.tasks, p.Budget.Call)
 	b := appendArg(make([]byte, 0, 128), id[:])
 	b = appendArg(b, wire.Writer(nil).Uint64(key))
 	b = appendInt(appendInt(b, ttlMillis(ttl)), dataTTL.Milliseconds())
-	t.args = appendArg(b, wire.Writer(nil).Float64(float64(t.lease.tokens)).Float64(max(p.Budget.AgeBonus, 0)))
+	t.args = appendArg(b, wire.Writer(nil).Float64(float64(t.lease.tokens)).Float64(max(p.Budget.AgeBonus, 0)).
+		Float64(float64(max(p.Budget.MaxHint.Milliseconds(), 0))).Float64(number(p.Budget.OwnCaps)))
 	t.send(now)
 }
 
@@ -94,6 +95,8 @@ func (t *scheduling) parse(now time.Duration, v Value, err error) (
 	switch {
 	case v.Kind == Array && len(v.Items) == 1 && v.Items[0].Int == codeUnknownList:
 		return task, true, nil
+	case v.Kind == Array && len(v.Items) == 1 && v.Items[0].Int == codeOtherCall:
+		return task, false, lb.ErrOtherCall
 	case v.Kind == Array && len(v.Items) == 2 && v.Items[0].Int == codeOverBudget:
 		reply, err := parseOverBudget(v.Items[1].Str, &t.reservation)
 		if err == nil {
@@ -114,9 +117,11 @@ func (t *scheduling) parse(now time.Duration, v Value, err error) (
 
 // Complete implements [lb.TaskStore].
 func (s *Store) Complete(
-	now time.Duration, scope string, id lb.TaskID, actual int64, done func(lb.TaskEnd, error),
+	now time.Duration, scope string, id lb.TaskID, use lb.TaskUse, done func(lb.TaskEnd, error),
 ) {
-	s.scopeOf(scope).ledger.endTask(now, scriptComplete, id, max(actual, -1), func(n int64, err error) {
+	r := use.Restriction()
+	numbers := []int64{max(use.Tokens, -1), wholeMillis(max(use.Closed, 0)), int64(r.Longest())}
+	s.scopeOf(scope).ledger.endTask(now, scriptComplete, id, numbers, func(n int64, err error) {
 		if err == nil && (n < 0 || n > int64(lb.TaskAbandoned)) {
 			n, err = 0, ErrGarbage
 		}
@@ -128,18 +133,22 @@ func (s *Store) Complete(
 func (s *Store) Renew(now time.Duration, scope string, id lb.TaskID, ttl time.Duration, done func(bool, error)) {
 	sc := s.scopeOf(scope)
 	sc.ledger.keepForTasks(now, ttl)
-	sc.ledger.endTask(now, scriptRenew, id, ttlMillis(ttl), func(n int64, err error) { done(n == 1, err) })
+	sc.ledger.endTask(now, scriptRenew, id, []int64{ttlMillis(ttl)}, func(n int64, err error) { done(n == 1, err) })
 }
 
-// endTask sends a command about one task, whose answer is a number.
+// endTask sends a command about one task, with numbers, whose answer is a number.
 func (at *place) endTask(
-	now time.Duration, sp *script, id lb.TaskID, number int64, done func(int64, error),
+	now time.Duration, sp *script, id lb.TaskID, numbers []int64, done func(int64, error),
 ) {
-	b := sp.command(make([]byte, 0, 256), 4, 3)
+	b := sp.command(make([]byte, 0, 256), 4, 2+len(numbers))
 	for _, key := range []string{at.keys.Table, at.keys.Budget, at.keys.Tasks, at.keys.Expiry} {
 		b = appendArg(b, key)
 	}
-	b = appendArg(appendInt(appendArg(b, id[:]), number), at.owner.name)
+	b = appendArg(b, id[:])
+	for _, n := range numbers {
+		b = appendInt(b, n)
+	}
+	b = appendArg(b, at.owner.name)
 	at.sendBackground(now, sp, b, func(now time.Duration, v Value, err error) {
 		v, grants := splitGrants(v, 1)
 		if err == nil && v.Kind != Integer {

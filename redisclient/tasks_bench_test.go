@@ -27,7 +27,7 @@ func BenchmarkTask(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			s.Complete(0, plan.Scope, t.ID, 1507, func(end lb.TaskEnd, err error) {
+			s.Complete(0, plan.Scope, t.ID, lb.TaskUse{Tokens: 1507}, func(end lb.TaskEnd, err error) {
 				if end != lb.TaskCompleted || err != nil {
 					b.Fatal(end, err)
 				}

@@ -64,7 +64,7 @@ func (b *taskBench) admit(n int) (ids []lb.TaskID) {
 
 func (b *taskBench) complete(id lb.TaskID) (end lb.TaskEnd) {
 	b.t.Helper()
-	b.store.Complete(b.now, "llm", id, -1, func(e lb.TaskEnd, err error) {
+	b.store.Complete(b.now, "llm", id, lb.TaskUse{Tokens: -1}, func(e lb.TaskEnd, err error) {
 		if end = e; err != nil {
 			b.t.Error(err)
 		}
@@ -194,7 +194,8 @@ func TestLostRepliesOfTasks(t *testing.T) {
 // Answers about tasks that no script returns are refused, and what is sent is as documented.
 func TestFormatsOfTasks(t *testing.T) {
 	plan := formatPlan()
-	plan.Budget = lb.Budget{Tokens: 3, AgeBonus: 2, Limits: make([]budget.Limits, 3)}
+	plan.Budget = lb.Budget{Tokens: 3, AgeBonus: 2, MaxHint: time.Millisecond, OwnCaps: true}
+	plan.Budget.Limits = make([]budget.Limits, 3)
 	plan.Random = 0x2122232425262728
 	m := &manualTransport{}
 	s := newManualStore(m, newMemory())
@@ -203,9 +204,9 @@ func TestFormatsOfTasks(t *testing.T) {
 	s.Schedule(formatTime, 0x1112131415161718, 0x01020304*time.Millisecond, plan, func(t lb.Task, err error) {
 		task, refused = t, err
 	})
-	id := lb.NewTaskID(plan.Random, 1, 1)
-	m.wantArguments(t, 1, string(id[:]), formatID0, "16909060", "60000", "\x00\x00\x00\x00\x00\x00\x08\x40"+formatTwo,
-		"1")
+	id := lb.NewTaskID(plan.Random, 1, 1, 0)
+	m.wantArguments(t, 1, string(id[:]), formatID0, "16909060", "60000",
+		"\x00\x00\x00\x00\x00\x00\x08\x40"+formatTwo+formatOne+formatOne, "1")
 	m.answer(formatTime, 1, "$46\r\n0123456789abcdef"+"\x02\x00"+"\x34\x33\x32\x31"+"\x28\x27\x26\x25\x24\x23\x22\x21"+
 		formatHalf+formatOne+"\r\n")
 	want := lb.Task{ID: lb.TaskID([]byte("0123456789abcdef")), Grant: lb.Grant{
@@ -215,12 +216,13 @@ func TestFormatsOfTasks(t *testing.T) {
 	if task != want || refused != nil {
 		t.Errorf("%+v, %v; want %+v", task, refused, want)
 	}
-	s.Complete(formatTime, "llm", want.ID, -7, func(end lb.TaskEnd, err error) {
+	use := lb.TaskUse{Tokens: -7, Closed: 1500 * time.Millisecond, Most: time.Second}
+	s.Complete(formatTime, "llm", want.ID, use, func(end lb.TaskEnd, err error) {
 		if end != lb.TaskEnded || err != nil {
 			t.Errorf("completed: %v, %v", end, err)
 		}
 	})
-	m.wantArguments(t, 2, "0123456789abcdef", "-1", "1")
+	m.wantArguments(t, 2, "0123456789abcdef", "-1", "1500", "1000", "1")
 	m.answer(formatTime, 2, ":2\r\n")
 	s.Renew(formatTime, "llm", want.ID, time.Second, func(found bool, err error) {
 		if !found || err != nil {
@@ -240,7 +242,7 @@ func TestFormatsOfTasks(t *testing.T) {
 		}
 	}
 	for _, reply := range []string{":4\r\n", ":-1\r\n", "$1\r\n1\r\n"} {
-		s.Complete(formatTime, "llm", want.ID, 1, func(_ lb.TaskEnd, err error) { refused = err })
+		s.Complete(formatTime, "llm", want.ID, lb.TaskUse{Tokens: 1}, func(_ lb.TaskEnd, err error) { refused = err })
 		m.answer(formatTime, len(m.cmds)-1, reply)
 		if redisclient.Cause(refused) != "garbage" {
 			t.Errorf("%q: %v", reply, refused)

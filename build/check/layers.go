@@ -127,7 +127,7 @@ var mayImport = map[string][]string{
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
 	},
 	"lb/memstore/memstoretest": {"lb", "lb/memstore", "lb/storetest"},
-	"lb/models":                {"internal/wire", "lb", xxhash},
+	"lb/models":                {"internal/order", "internal/wire", "lb", xxhash},
 	"lb/policy": {
 		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/cache", "lb/engines", "lb/health",
 		"lb/models", "lb/price", "lb/push", "lb/setting", "metrics",
@@ -147,8 +147,8 @@ var mayImport = map[string][]string{
 		"plugin/measured", "plugin/process", "plugin/stats", "plugin/vm", "redisclient",
 	},
 	"plugin/admission": {
-		"internal/wire", "lb", "lb/budget", "lb/policy", "plugin/apicall", "plugin/config", "plugin/endpoints",
-		"plugin/host", "plugin/process", xxhash,
+		"internal/wire", "lb", "lb/answer", "lb/budget", "lb/policy", "plugin/apicall", "plugin/config",
+		"plugin/endpoints", "plugin/host", "plugin/process", "plugin/ratelimit", xxhash,
 	},
 	"plugin/apicall": {"internal/statname", "plugin/config", "plugin/host", "plugin/stats"},
 	"plugin/clusters": {
@@ -157,8 +157,8 @@ var mayImport = map[string][]string{
 		"plugin/engines", "plugin/learned", "plugin/process", "plugin/stats", "redisclient", xxhash,
 	},
 	"plugin/config": {
-		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines", "lb/health", "lb/policy",
-		"lb/price", "lb/push", "lb/region", "lb/setting", "metrics", xxhash,
+		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/answer", "lb/engines", "lb/health",
+		"lb/policy", "lb/price", "lb/push", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
@@ -208,13 +208,13 @@ var mayImport = map[string][]string{
 	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
 	"plugin/process/processtest": {"lb"},
-	"plugin/ratelimit":           {"lb/budget"},
+	"plugin/ratelimit":           {"lb/answer", "lb/budget"},
 	"plugin/regions": {
 		"internal/statname", "lb", "lb/region", "plugin/clusters", "plugin/config", "plugin/endpoints",
 		"plugin/engines", "plugin/host", "plugin/process", "plugin/stats", "plugin/stores", "plugin/views",
 	},
 	"plugin/request": {
-		"internal/state", "internal/statname", "lb", "lb/answer", "lb/price", "lb/prompt", "metrics",
+		"internal/state", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/price", "lb/prompt", "metrics",
 		"plugin/clusters", "plugin/config", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
 	},
 	"plugin/response": {
@@ -229,11 +229,11 @@ var mayImport = map[string][]string{
 		"plugin/stats", "redisclient",
 	},
 	"plugin/views": {
-		"internal/recent", "lb", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process", "plugin/stores",
-		xxhash,
+		"internal/recent", "lb", "plugin/clusters", "plugin/config", "plugin/endpoints", "plugin/host",
+		"plugin/process", "plugin/stores", xxhash,
 	},
 	"plugin/vm": {
-		"internal/statname", "internal/wire", "lb", "plugin/admission", "plugin/clusters", "plugin/config",
+		"internal/statname", "internal/wire", "lb", "lb/budget", "plugin/admission", "plugin/clusters", "plugin/config",
 		"plugin/endpoints", "plugin/engines", "plugin/gains", "plugin/gauges", "plugin/host", "plugin/inspect",
 		"plugin/measured",
 		"plugin/placement", "plugin/process", "plugin/regions", "plugin/request", "plugin/stats",

@@ -32,6 +32,7 @@ var (
 	}
 	askedConfigs = map[string]string{
 		"prefix.yaml":  "lb_policy: prefix_cache\nlb_config: {prefix: {tenant_header: x-tenant}}\n",
+		"steady.yaml":  "lb_policy: prefix_cache\nlb_config: {objective: {tpot: 4}}\n",
 		"short.yaml":   "lb_policy: prefix_cache\nlb_config: {max_inspect_bytes: 64KiB, max_scan_bytes: 64KiB}\n",
 		"least.yaml":   "lb_policy: global_least_request\nlb_config:\n  max_inflight: 4\n  queue: {max_wait: 20s}\n",
 		"hash.yaml":    "lb_policy: consistent_hash\nlb_config: {session: {key: [\"header:x-session\"]}}\n",
@@ -69,6 +70,7 @@ func askedState() string {
 var explained = []struct{ name, request, args string }{
 	{"prefix-cache", "chat", "-c prefix.yaml --cached 10.0.0.1:8000=80% --cluster llm"},
 	{"prefix-cache-anthropic", "anthropic", "-c prefix.yaml --cluster llm"},
+	{"objective", "chat", "-c steady.yaml --cached 10.0.0.1:8000=80% --cluster llm"},
 	{"too-long", "long", "-c short.yaml --cluster llm"},
 	{"malformed", "no JSON", "-c prefix.yaml --cluster llm"},
 	{"least-request", "complete", "-c least.yaml --cluster llm"},

@@ -13,7 +13,7 @@ func TestAdmissionGuide(t *testing.T) {
 	needs(t, "curl", "setpriv")
 	const document = "docs/admission.md"
 	blocks := shell(t, document)
-	if len(blocks) != 5 {
+	if len(blocks) != 6 {
 		t.Fatalf("the commands have changed: %q", blocks)
 	}
 	output := play(t, stage(t), strings.Join(blocks, ""))

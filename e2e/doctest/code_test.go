@@ -29,6 +29,7 @@ var envoyBlocks = map[string][]string{
 // monitors, and an annotation of Istio, which e2e/observability, e2e/helm and TestShippedBuckets look at.
 var others = map[string]bool{
 	"rule_files": true, "observability": true, "sidecar.istio.io/statsHistogramBuckets": true,
+	"endpointPickerRef": true, // a part of an InferencePool
 }
 
 // TestConfigurationBlocks parses every JSON and YAML block of the documents as what it is: the plugin's configuration
@@ -69,8 +70,8 @@ func TestConfigurationBlocks(t *testing.T) {
 				}
 				host = config.Higress
 				raw, err = higress(harness.Own(b.text))
-			case "console", "math", "promql", "sh", "text":
-				continue // commands and queries, which other tests look at, formulas, and what is printed
+			case "console", "math", "mermaid", "promql", "sh", "text":
+				continue // what other tests look at, formulas, and what is printed
 			default:
 				t.Errorf("%s:%d: a block in a language that no test knows: %q", d.name, b.line, b.language)
 				continue

@@ -155,14 +155,25 @@ func compare(t *testing.T, name, marker string, want []string) {
 	}
 }
 
-// TestCompatTable compares the table of ai-load-balancer's configurations with their results in the test of
+// TestCompatTable compares the tables of configurations of Higress's plugins with their results in the test of
 // plugin/config.
 func TestCompatTable(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root(t), "plugin/config/testdata/compat/ai-load-balancer.golden"))
+	for _, c := range [][3]string{
+		{"ai-load-balancer", "docs/higress", "compat"}, {"ai-endpoint-picker", "docs/inference-pool", "compat-picker"},
+	} {
+		want, foreign := compatTable(t, "plugin/config/testdata/compat/"+c[0]+".golden")
+		compare(t, c[1]+".md", c[2], want)
+		compare(t, c[1]+"_ZH.md", c[2], foreign)
+	}
+}
+
+func compatTable(t *testing.T, golden string) (want, foreign []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(t), golden))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, foreign := []string{"| Configuration | Here |", "|---|---|"}, []string{"| 配置 | Warmgate |", "|---|---|"}
+	want, foreign = []string{"| Configuration | Here |", "|---|---|"}, []string{"| 配置 | Warmgate |", "|---|---|"}
 	for _, c := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
 		name, verdict, ok := strings.Cut(c, "\n")
 		if !ok {
@@ -179,12 +190,16 @@ func TestCompatTable(t *testing.T) {
 			}
 		}
 	}
-	compare(t, "docs/higress.md", "compat", want)
-	compare(t, "docs/higress_ZH.md", "compat", foreign)
+	return want, foreign
 }
 
-// compatNames translates the names of ai-load-balancer's configurations.
+// compatNames translates the names of configurations of Higress's plugins.
 var compatNames = strings.NewReplacer(
+	"Of an InferencePool", "InferencePool 的", "README: all keys", "README：所有的键", "` of a route", "`，用于一条路由",
+	": balanced", "：balanced", "`: 0", "`：0", ", requests in flight alone", "，只有在途请求", ", all 0", "，全部为 0",
+	", a key of this plugin", "，本插件的键", "A rule without keys beside one with keys of this plugin",
+	"与写有本插件的键的规则并列的无键规则",
+	", a text", "，文本", ", a key misspelt", "，一个拼错的键", ", unknown", "，未知", ", no object", "，不是对象",
 	"README of 2.1.5: ", "2.1.5 的 README：", "README: ", "README：", "Announcement: ", "公告：",
 	"metrics_based, least waiting", "metrics_based，least，等待的请求",
 	"metrics_based, least running", "metrics_based，least，运行的请求",

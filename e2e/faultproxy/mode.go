@@ -17,11 +17,12 @@ type Mode struct {
 type gate int
 
 const (
-	open    gate = iota
-	mute         // requests are forwarded, replies held back
-	stalled      // accepted, nothing forwarded
-	reset        // accepted and reset
-	refused      // not accepted
+	open     gate = iota
+	mute          // requests are forwarded, replies held back
+	stalled       // accepted, nothing forwarded
+	vanished      // packets are dropped
+	reset         // accepted and reset
+	refused       // not accepted
 )
 
 // Pass forwards everything unchanged.
@@ -41,6 +42,11 @@ func Stall() Mode { return Mode{gate: stalled} }
 
 // StallReplies forwards requests only: they are carried out. Their replies flow on in the next mode.
 func StallReplies() Mode { return Mode{gate: mute} }
+
+// Vanish is a network that swallows what is sent through it: the kernel drops all packets to the proxy, acknowledges
+// neither a byte nor a connection, and nothing comes back. It needs no rights, but Linux: elsewhere Set fails. In the
+// next mode what is sent again arrives.
+func Vanish() Mode { return Mode{gate: vanished} }
 
 // Reset resets all connections (TCP RST), and each new one after it was accepted.
 func Reset() Mode { return Mode{gate: reset} }

@@ -65,6 +65,7 @@ func (p *Proxy) Set(m Mode) error {
 	if p.stopped {
 		return errors.New("faultproxy: the proxy was stopped")
 	}
+	was := p.state.gate == vanished
 	close(p.state.over)
 	p.state = &state{Mode: m, over: make(chan struct{})}
 	if m.gate == refused {
@@ -76,7 +77,27 @@ func (p *Proxy) Set(m Mode) error {
 		}
 	}
 	if m.gate != refused && p.listener == nil {
-		return p.listen()
+		if err := p.listen(); err != nil {
+			return err
+		}
+	}
+	if gone := m.gate == vanished; gone != was {
+		return p.vanish(gone)
+	}
+	return nil
+}
+
+// vanish has the kernel drop what is sent to the proxy, or no longer.
+func (p *Proxy) vanish(gone bool) error {
+	var errs []error
+	if p.listener != nil {
+		errs = append(errs, deafen(p.listener, gone))
+	}
+	for l := range p.links {
+		errs = append(errs, deafen(l.client, gone))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("faultproxy: the kernel drops no packets: %w", err)
 	}
 	return nil
 }
@@ -96,7 +117,9 @@ func (p *Proxy) Stop() {
 func (p *Proxy) listen() error {
 	deadline := time.Now().Add(rebindTimeout)
 	for {
-		listener, err := net.Listen("tcp", p.addr)
+		var config net.ListenConfig
+		config.SetMultipathTCP(false) // its sockets have no filters: see deafen
+		listener, err := config.Listen(context.Background(), "tcp", p.addr)
 		if err == nil {
 			p.listener = listener
 			go p.serve(listener)
@@ -162,6 +185,9 @@ func (p *Proxy) add(l *link) bool {
 		return false
 	}
 	p.links[l] = struct{}{}
+	if p.state.gate == vanished {
+		_ = deafen(l.client, true) // Set has failed if that fails
+	}
 	return true
 }
 

@@ -92,7 +92,7 @@ func timesPeers(x string) string {
 const (
 	// refused are the reasons with which requests are refused.
 	refused = "at_capacity|max_queue_.*|deadline_.*|queue_timeout|retry_budget_.*|.*over_budget|no_hash_header|" +
-		"own_cluster"
+		"own_cluster|none_in_subset|no_model"
 	// native are those of requests that are left to the gateway, and are not meant to be.
 	native = "config_invalid|no_cluster.*|no_endpoints|no_healthy_.*|panic.*|no_metrics|store_error"
 )

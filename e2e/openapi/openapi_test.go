@@ -22,11 +22,14 @@ import (
 
 const (
 	token = "0123456789abcdef"
+	// opsToken is that of a caller who may set limits.
+	opsToken = "ops-0123456789abcdef"
 	// plugin is a configuration whose tasks live for 5 s without a heartbeat.
 	plugin = `{"lb_type":"cluster","lb_policy":"token_budget","lb_config":{"targets":{
 		"gpt-4o-mini":{"weight":3,"max_concurrent_requests":3,"max_tokens_per_minute":200000},
 		"gpt-4o":{"weight":1,"max_concurrent_requests":2}},
-		"api":{"path":"/warmgate/v1","token":"` + token + `","lease_ttl":"5s"}}}`
+		"api":{"path":"/warmgate/v1","token":"` + token + `","lease_ttl":"5s",
+		"callers":{"ops":{"token":"` + opsToken + `","sets_limits":true}}}}}`
 	unknownTask = "tsk_00000000000000000000000000000000"
 )
 
@@ -153,13 +156,43 @@ func (c *checker) bad() {
 		{"POST", "/schedule", "Bearer " + token, `{"estimated_tokens":0}`, 400},
 		{"POST", "/schedule", "Bearer " + token, `{"estimated_tokens":1,"more":1}`, 400},
 		{"POST", "/complete", "Bearer " + token, `{"task_id":7}`, 400},
+		{"POST", "/complete", "Bearer " + token, `{"task_id":"x","status":429,"retry_after":-1}`, 400},
 		{"POST", "/heartbeat", "Bearer " + token, `{}`, 400},
+		{"PUT", "/targets/gpt-4o", "Bearer " + token, `{"max_concurrent_requests":1}`, 403},
+		{"DELETE", "/targets/gpt-4", "Bearer " + opsToken, "", 404},
+		{"PUT", "/targets/gpt-4o", "Bearer " + opsToken, `{}`, 400},
+		{"PUT", "/targets/gpt-4o", "Bearer " + opsToken, `{"max_tokens_per_minute":0.5}`, 400},
 		{"POST", "/heartbeat", "Bearer " + token, `{"task_id":"` + strings.Repeat("x", 70_000) + `"}`, 413},
 	} {
-		described := bad.auth == "Bearer wrong" // the validator does not know the token
+		// the validator knows neither tokens nor targets
+		described := bad.auth == "Bearer wrong" || bad.status == 403 || bad.status == 404
 		if got, text := c.send(bad.method, bad.path, bad.auth, bad.body, described); got != bad.status {
 			c.Errorf("%s %s: answered %d %s, want %d", bad.method, bad.path, got, text, bad.status)
 		}
+	}
+}
+
+// limits sets limits of a target, which are shown, and deletes them.
+func (c *checker) limits() {
+	c.Helper()
+	for _, call := range []struct{ method, body, shown string }{
+		{
+			"PUT", `{"max_concurrent_requests":0,"max_tokens_per_minute":80000.5}`,
+			`["max_concurrent_requests","max_tokens_per_minute"]`,
+		},
+		{"DELETE", "", `[]`},
+	} {
+		status, text := c.send(call.method, "/targets/gpt-4o", "Bearer "+opsToken, call.body, true)
+		if status != 200 || text != `{"ok":true}` {
+			c.Errorf("%s: answered %d %s", call.method, status, text)
+		}
+		harness.Await(c, func() error { // by whichever worker
+			first := c.call("/models", "", 200)["models"].([]any)[0].(map[string]any)
+			if got, err := json.Marshal(first["limits_set"]); err != nil || string(got) != call.shown {
+				return fmt.Errorf("%s: shown as %s, %v", call.method, got, err)
+			}
+			return nil
+		})
 	}
 }
 
@@ -180,6 +213,7 @@ func TestGateway(t *testing.T) {
 	if again := c.call("/schedule", `{"estimated_tokens":1800,"idempotency_key":"a"}`, 200); again["task_id"] != ids[0] {
 		t.Errorf("the same key: %v, want %s", again, ids[0])
 	}
+	c.call("/schedule", `{"estimated_tokens":1801,"idempotency_key":"a"}`, 422)
 	c.call("/models", "", 200)
 	c.call("/advice", "", 200)
 	want := func(path, body, answer string) {
@@ -193,6 +227,8 @@ func TestGateway(t *testing.T) {
 		want("/complete", `{"task_id":"`+ids[0]+`","actual_tokens":900}`, `{"ok":true}`)
 	}
 	want("/heartbeat", `{"task_id":"`+ids[1]+`"}`, `{"ok":true}`)
+	told := c.call("/schedule", `{"estimated_tokens":1}`, 200)["task_id"].(string)
+	want("/complete", `{"task_id":"`+told+`","status":429,"retry_after":0.1}`, `{"ok":true}`)
 	want("/heartbeat", `{"task_id":"`+unknownTask+`"}`, `{"ok":false,"reason":"not_found"}`)
 	c.call("/complete", `{"task_id":"`+unknownTask+`"}`, 404)
 	// The tasks are abandoned; a late complete is answered so for as long as they would have lived.
@@ -211,13 +247,21 @@ func TestGateway(t *testing.T) {
 		t.Errorf("late completes are answered with %q", ends)
 	}
 
+	c.limits()
 	c.bad()
+	c.haveMet()
+}
+
+// haveMet fails the test unless there were answers of all kinds.
+func (c *checker) haveMet() {
+	c.Helper()
 	for _, of := range []string{
 		"POST /schedule 200", "POST /complete 200", "POST /complete 404", "POST /heartbeat 200", "GET /advice 200",
-		"GET /models 200", "POST /schedule 400", "GET /advice 401", "POST /heartbeat 413",
+		"GET /models 200", "PUT /targets/gpt-4o 200", "DELETE /targets/gpt-4o 200", "POST /schedule 400",
+		"GET /advice 401", "POST /heartbeat 413",
 	} {
 		if !c.met[of] {
-			t.Errorf("not met: %s", of)
+			c.Errorf("not met: %s", of)
 		}
 	}
 }

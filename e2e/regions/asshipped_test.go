@@ -20,9 +20,9 @@ func yamlText(t *testing.T, n any) string {
 	return string(out)
 }
 
-// patches returns what the EnvoyFilter for Higress puts into the configuration of a gateway: a route, a filter and a
-// cluster.
-func patches(t *testing.T) (all [3]yaml.Node) {
+// patches returns what the EnvoyFilter for Higress puts into the configuration of a gateway: a route, a filter, a
+// cluster, and what the cluster of the other gateway has beside what is there.
+func patches(t *testing.T) (all [4]yaml.Node) {
 	t.Helper()
 	var filter struct {
 		Spec struct {
@@ -78,7 +78,15 @@ func (r *shippedRegion) aggregate(doc *yaml.Node) error {
 			return err
 		}
 	}
-	return harness.Set(doc, "resources[name=eu-or-home]."+clusters, []string{"warmgate-peer-eu", "llm"})
+	var merged map[string]yaml.Node
+	if err := of[3].Decode(&merged); err != nil {
+		return err
+	}
+	const options = "typed_extension_protocol_options"
+	value := merged[options]
+	return errors.Join(
+		harness.Set(doc, "resources[name=eu-or-home]."+clusters, []string{"warmgate-peer-eu", "llm"}),
+		harness.Set(doc, "resources[name=warmgate-peer-eu]."+options, &value))
 }
 
 // TestShippedForHigress runs two regions with the route, the filter and the cluster of the EnvoyFilter for Higress, in

@@ -52,28 +52,35 @@ func edits(peer, port string) func(file string, doc *yaml.Node) error {
   route: {cluster_header: x-higress-target-cluster}
 `)
 		case "clusters.yaml":
-			return harness.Insert(doc, "resources", "", 0, `
-- "@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
-  name: to-other
-  type: STATIC
-  connect_timeout: 1s
-  load_assignment:
-    cluster_name: to-other
-    endpoints:
-    - lb_endpoints:
-      - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: `+peer+`}}}
-`)
+			return peerCluster(doc, "to-other", peer)
 		}
 		return nil
 	}
 }
 
+// peerCluster adds the cluster of another gateway.
+func peerCluster(doc *yaml.Node, name, port string) error {
+	return harness.Insert(doc, "resources", "", 0, `
+- "@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
+  name: `+name+`
+  type: STATIC
+  connect_timeout: 1s
+  load_assignment:
+    cluster_name: `+name+`
+    endpoints:
+    - lb_endpoints:
+      - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: `+port+`}}}
+`)
+}
+
+const secret = "0123456789abcdef" // of both regions
+
 // regionConfig is the plugin's in a region with a peer.
 func regionConfig(name, peer, members string) string {
 	return fmt.Sprintf(`{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inflight":1,`+
 		`"health":{"slow_start":0},"queue":{"max_wait":"20s"},"regions":{"name":%q,"cluster":"llm",`+
-		`"peers":[{"name":%q,"cluster":"to-other","rtt":"20ms"}],"queue_buffer":0,"secret":"0123456789abcdef"},`+
-		members+`"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"}}}`, name, peer)
+		`"peers":[{"name":%q,"cluster":"to-other","rtt":"20ms"}],"queue_buffer":0,"secret":%q},`+
+		members+`"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"}}}`, name, peer, secret)
 }
 
 // startWith starts regions with the options, which count in a Redis each, or in their own memory.
@@ -81,9 +88,15 @@ func startWith(t *testing.T, o harness.Options, redis bool) (us, eu *place) {
 	ports := map[string]string{"us": harness.FreePortT(t), "eu": harness.FreePortT(t)}
 	begin := func(name, peer string) *place {
 		p := &place{hops: make(chan string, 100), release: make(chan struct{})}
-		o := o
-		o.Endpoints = []harness.Endpoint{harness.ServeT(t, p.server(name))}
-		o.Config, o.Edit = regionConfig(name, peer, ""), edits(ports[peer], ports[name])
+		o, more := o, o.Edit
+		o.Endpoints, o.Config = []harness.Endpoint{harness.ServeT(t, p.server(name))}, regionConfig(name, peer, "")
+		o.Edit = func(file string, doc *yaml.Node) error {
+			err := edits(ports[peer], ports[name])(file, doc)
+			if more != nil && err == nil {
+				err = more(file, doc)
+			}
+			return err
+		}
 		if redis {
 			o.Redis = redisserver.StartT(t, redisserver.Options{}).Addr()
 			const admin = `"envoy":{`
@@ -131,7 +144,7 @@ func (p *place) hold(t *testing.T) (answered chan *http.Response) {
 }
 
 // What finds the server at home occupied is served by the other region; a hop that a client makes up changes nothing;
-// and once the other gateway is gone, requests wait at home.
+// each session has one server of one other region; and once the other gateway is gone, requests wait at home.
 func TestTwoRegions(t *testing.T) {
 	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
 		t.Run(version, func(t *testing.T) { twoRegions(t, version) })
@@ -139,7 +152,13 @@ func TestTwoRegions(t *testing.T) {
 }
 
 func twoRegions(t *testing.T, version string) {
-	us, eu := startWith(t, harness.Options{Version: version}, false)
+	ap := playedRegion(t, "ap")
+	us, eu := startWith(t, harness.Options{Version: version, Edit: func(file string, doc *yaml.Node) error {
+		if file != "clusters.yaml" {
+			return nil
+		}
+		return peerCluster(doc, "to-ap", ap)
+	}}, false)
 	answered := us.hold(t)
 	for i, headers := range [][]string{nil, {"x-warmgate-hop: 1hZm9yZ2Vk"}, {"x-higress-target-cluster: llm"}} {
 		a := harness.Send(t, nil, http.MethodGet, us.gateway.URL()+path, "", headers...)
@@ -163,6 +182,9 @@ func twoRegions(t *testing.T, version string) {
 		"x-warmgate-probe: 1pZm9yZ2Vk")
 	if probe.Header.Get("x-warmgate-probe-answer") != "" {
 		t.Error("a stranger's probe is answered")
+	}
+	if version == harness.DefaultVersion {
+		keepsSessions(t, us, eu)
 	}
 	if err := eu.gateway.Stop(); err != nil {
 		t.Fatal(err)

@@ -28,6 +28,7 @@ const (
 	prompts = "host: prompts.test" // by prompts
 	half    = "host: half.test"    // the rule names every other endpoint of llm
 	second  = "host: second.test"  // the rule names the endpoints of the subset v2
+	hinted  = "host: hinted.test"  // the request's metadata names every other endpoint of llm
 )
 
 // layout is a gateway of many routes.
@@ -40,9 +41,10 @@ func newLayout(t *testing.T, version string) *layout {
 	t.Helper()
 	l := &layout{llm: newServers(t, 6), b: newServers(t, 1), versions: newServers(t, 4), copies: newServers(t, 2)}
 	config := fmt.Sprintf(`{%s,"_rules_":[{"_match_domain_":["capped.test"],%s},{"_match_domain_":["half.test"],%s},`+
-		`{"_match_domain_":["second.test"],%s},{"_match_domain_":["prompts.test"],%s}]}`,
+		`{"_match_domain_":["second.test"],%s},{"_match_domain_":["hinted.test"],%s},`+
+		`{"_match_domain_":["prompts.test"],%s}]}`,
 		rule(fromAdmin), rule(fromAdmin, `"max_inflight":5`), rule(only(every(l.llm, 0))),
-		rule(only(every(l.versions, 1))),
+		rule(only(every(l.versions, 1))), rule(fromAdmin, `"subset_hint":"metadata"`),
 		strings.Replace(rule(fromAdmin), "global_least_request", "prefix_cache", 1))
 	o := harness.Options{Version: version, Endpoints: endpoints(l.llm), Config: config}
 	l.stage = start(t, o, l.clusters, l.routes, l.filters)
@@ -123,8 +125,8 @@ func (l *layout) routes(doc *yaml.Node) error {
 		harness.Set(doc, hostPath+".include_request_attempt_count", true))
 }
 
-// filters are a limit of bodies, a compressor and a model router in front, where they belong, and a compressor and a
-// router behind the plugin, where they do not.
+// filters are a limit of bodies, a subset hint, a compressor and a model router in front, where they belong, and a
+// compressor and a router behind the plugin, where they do not.
 func (l *layout) filters(doc *yaml.Node) error {
 	const limit = `
 - name: buffer
@@ -132,7 +134,15 @@ func (l *layout) filters(doc *yaml.Node) error {
     "@type": type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer
     max_request_bytes: 1048576
 `
-	front := limit + compressor("front") + modelRouter("model-router", "x-want")
+	hint := `
+- name: hint
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config
+    metadata:
+    - metadata_namespace: envoy.lb.subset_hint
+      value: {x-gateway-destination-endpoint-subset: ["` + strings.Join(addrs(every(l.llm, 1)), `", "`) + `"]}
+`
+	front := limit + hint + compressor("front") + modelRouter("model-router", "x-want")
 	behind := compressor("behind") + modelRouter("late-router", "x-late")
 	return errors.Join(harness.Insert(doc, filtersPath, "warmgate-strip-client", 0, front),
 		harness.Insert(doc, filtersPath, "envoy.filters.http.router", 0, behind))

@@ -26,6 +26,7 @@ func TestRoutes(t *testing.T) {
 				{"redirect", (*layout).redirect},
 				{"retries", (*layout).retries},
 				{"subset", (*layout).subset},
+				{"subset hint", (*layout).subsetHint},
 				{"mirror", (*layout).mirror},
 				{"aggregate", (*layout).aggregate},
 				{"compressors", (*layout).compressors},
@@ -138,6 +139,21 @@ func (l *layout) retries() {
 	}
 	if elsewhere != 0 {
 		l.t.Errorf("%d of 40 retries left the plan", elsewhere)
+	}
+}
+
+// subsetHint: a request goes to an endpoint that its metadata names, at each attempt.
+func (l *layout) subsetHint() {
+	used, named := map[string]bool{}, addrs(every(l.llm, 1))
+	for i := range 24 {
+		resp := l.answer(hinted, fmt.Sprintf("x-fail: %d", i%2))
+		by := resp.Header.Get("x-served-by")
+		if used[by] = true; resp.StatusCode != http.StatusOK || !slices.Contains(named, by) {
+			l.t.Fatalf("%s, served by %q, not by one of %v", resp.Status, by, named)
+		}
+	}
+	if len(used) != len(named) {
+		l.t.Errorf("of %v these have served: %v", named, used)
 	}
 }
 

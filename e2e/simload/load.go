@@ -122,8 +122,8 @@ func (l *load) Send(_ time.Duration, number int) *simulate.Request {
 	}
 	t.name = t.end("answer")
 	return &simulate.Request{
-		Session: xxhash.Sum64String(s.Session) | 1, Prompt: t.prompt, OneMessage: one, Answer: of.Answer,
-		Limit: of.Answer, Name: t.name, Warm: l.Warm != nil && l.Warm(t.script, t.number),
+		Session: xxhash.Sum64String(s.Session) | 1, Prompt: t.prompt, OneMessage: one, OneText: l.Plain,
+		Answer: of.Answer, Limit: of.Answer, Name: t.name, Warm: l.Warm != nil && l.Warm(t.script, t.number),
 	}
 }
 

@@ -212,11 +212,11 @@ func refusesInBody(r *run) {
 	t.mark(restricted)
 	s.Head(429, [2]string{"content-type", "application/json"})
 	s.Data(`{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":`)
-	s.Data(`"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"120s"}]}}`)
+	s.Data(`"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"40s"}]}}`)
 	s.Finish()
 	s.Result()
 	t.wantDrained()
 	t.wantGrown(restricted, 1)
-	t.refused("", "over_budget").wantRetryAfter(96, 136)
+	t.refused("", "over_budget").wantRetryAfter(32, 46)
 	t.wantDrained()
 }

@@ -172,8 +172,9 @@ var budgetScenarios = []scenario{
 		second := t.budgeted(1, "")
 		t.wantLoads(2)
 		t = t.budgets("", `"weight":1,"max_concurrent_requests":9,"max_tokens_per_minute":150`)
-		t.refused("", "over_budget") // what is missing stays missing
-		t.finish(first, second)
+		third := t.budgeted(0, "") // the bucket stays as full as it was, by its size
+		t.refused("", "over_budget")
+		t.finish(first, second, third)
 		t.wantDrained()
 	}},
 	{name: "waits for a place", endpoints: 1, run: func(r *run) {

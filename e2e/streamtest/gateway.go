@@ -62,6 +62,7 @@ const (
 	RareMetrics                  // a request after a pause goes by metrics
 	RefillTime                   // budgets refill by the clock that Advance moves
 	WakeUp                       // a worker notices at once what another one has freed for a request that waits
+	RecordTime                   // what stores record of prompts ages by the clock that Advance moves
 )
 
 // ErrRefused is returned for a configuration that was not put into force.

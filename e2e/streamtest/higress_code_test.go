@@ -19,7 +19,7 @@ func TestHigressNewCodeKnowsSpeeds(t *testing.T) {
 	}
 	h.SetEndpoints(make([]streamtest.Endpoint, 2))
 	h.Advance(2 * time.Second)
-	if n := h.slow(60, 0); n < 4 {
+	if n := h.slow(40, 0); n < 8 { // fewer answers do not show that it is slow
 		t.Fatalf("%d requests taught how slow a server is", n)
 	}
 	h.Advance(2 * time.Second)
@@ -46,7 +46,7 @@ func TestHigressNewCodeKnowsSpeeds(t *testing.T) {
 // takes five times as long. Their prompts differ from first on.
 func (h *higress) slow(n, first int) (slow int) {
 	h.t.Helper()
-	const tokens = 20
+	const tokens = 10 // so that what was learned is not forgotten by the end
 	for i := range n {
 		body := fmt.Sprintf(`{"model":"m","prompt":"%d of many"}`, first+i)
 		s := h.Open(streamtest.Request{Worker: i % h.Workers(), Frames: []string{body}})

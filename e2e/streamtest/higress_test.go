@@ -73,7 +73,7 @@ func (h *higress) Lacks(a streamtest.Ability) string {
 		if h.redis != nil {
 			return "what is in flight is learned from Redis after the page is read, so the request goes by load alone"
 		}
-	case streamtest.RefillTime:
+	case streamtest.RefillTime, streamtest.RecordTime:
 		if h.redis != nil {
 			return "the clock of Redis is real"
 		}

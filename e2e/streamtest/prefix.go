@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/lb/prefixindex"
 )
 
 // prefixScenarios are those of prefix_cache.
@@ -129,6 +131,10 @@ var prefixScenarios = []scenario{
 	{
 		name: "who is late gets less of those who ask", policy: prefixCache, endpoints: 2, config: `"slo":{"tpot":"1s"}`,
 		needs: []Ability{SimulatedTime}, run: lateGetsLess,
+	},
+	{
+		name: "an engine restarts", policy: prefixCache, endpoints: 2, config: often, needs: []Ability{RecordTime},
+		run: engineRestarts,
 	},
 	{name: "names behind a long prompt", policy: prefixCache, endpoints: 1, config: `"max_inspect_bytes":4096,"body_timeout":"60s"`, run: func(t *run) {
 		for _, tools := range []string{"one", "other"} {
@@ -319,5 +325,35 @@ func staysWithTheConversation(t *run) {
 			}
 		}
 	}
+	t.wantDrained()
+}
+
+// engineRestarts: by the first page after its restart all that an engine had cached is forgotten, by all workers, and
+// nothing that another one has.
+func engineRestarts(t *run) {
+	losses, homes := t.ofCluster("warmgate_prefix_losses_total"), map[int]int{}
+	t.mark(losses)
+	began := func(at string, busy int) string { return vllm(busy, "process_start_time_seconds "+at+"\n") }
+	for idle := range 2 {
+		t.SetPage(idle, began("1000", 0))
+		t.SetPage(1-idle, began("1000", 12))
+		until(t, "pages are read", chat(), 4, allAt(idle))
+		for seed := 3 * idle; seed < 3*idle+3; seed++ {
+			homes[seed] = t.play(t.conversation(seed)).Upstream()
+		}
+	}
+	t.wantDrained()
+	t.Advance(prefixindex.Tick) // what was sent within a tick of a loss counts as sent after it
+	lost := homes[0]
+	t.SetPage(1-lost, began("1000", 0))
+	t.SetPage(lost, began("2000", 0))
+	until(t, "the restart is seen", chat(), 4, func(*crowd) bool { return t.grown(losses) > 0 })
+	t.Advance(time.Second) // in which all workers hear of it
+	for seed, home := range homes {
+		if match := t.play(t.conversation(seed)).match(); match > 0 == (home == lost) {
+			t.Errorf("%v of a prompt that was sent to %d is assumed to be cached; %d has restarted", match, home, lost)
+		}
+	}
+	t.wantGrown(losses, 1)
 	t.wantDrained()
 }

@@ -13,6 +13,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		scenarios []scenario
 	}{
 		{"balance", balanceScenarios},
+		{"balance", subsetScenarios},
 		{"end", endScenarios},
 		{"body", bodyScenarios},
 		{"protocol", protocolScenarios},
@@ -25,6 +26,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"prefix", prefixScenarios},
 		{"prefix", apiScenarios},
 		{"metrics", metricsScenarios},
+		{"ranks", rankScenarios},
 		{"queue", queueScenarios},
 		{"session", sessionScenarios},
 		{"admission", admissionScenarios},
@@ -32,6 +34,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"inspect", inspectScenarios},
 		{"calls", callScenarios},
 		{"facts", factScenarios},
+		{"facts", modelScenarios},
 		{"held", heldScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {

@@ -173,14 +173,17 @@ func Redraw(r *rand.Rand, scripts []Script, each int, from ...loadgen.Lengths) {
 // which is a block of the simulated cache, and all lengths shrink with it.
 const TraceScale = 32
 
-// textOf returns the text of a prompt of a trace: that of each block follows from its id and the seed.
-func textOf(t *mooncake.Request, seed uint64) string {
+// bytesPerToken is how long a token of [loadgen.Text] is.
+const bytesPerToken = 4
+
+// textOf returns the text of a prompt of a trace, with so many tokens as one: that of each block follows from its id
+// and the seed.
+func textOf(t *mooncake.Request, seed uint64, scale int) string {
 	var b strings.Builder
 	for _, id := range t.HashIDs {
-		b.WriteString(loadgen.Text(rand.New(rand.NewPCG(seed, uint64(id))), mooncake.Block/TraceScale))
+		b.WriteString(loadgen.Text(rand.New(rand.NewPCG(seed, uint64(id))), mooncake.Block/scale))
 	}
-	const bytesPerToken = 4 // of loadgen.Text
-	return b.String()[:max(1, t.Input/TraceScale)*bytesPerToken]
+	return b.String()[:max(1, t.Input/scale)*bytesPerToken]
 }
 
 // Replay returns a script for each request of a trace, with so many tokens of its answers as one. Its own pace is that
@@ -189,7 +192,7 @@ func Replay(trace []mooncake.Request, seed uint64, answers int) []Script {
 	out := make([]Script, len(trace))
 	for i := range trace {
 		t := &trace[i]
-		add := []loadgen.Message{User(textOf(t, seed))}
+		add := []loadgen.Message{User(textOf(t, seed, TraceScale))}
 		out[i] = Script{
 			Session: t.Session(i), Due: time.Duration(t.Timestamp-trace[0].Timestamp) * time.Millisecond,
 			Turns: []Turn{{Parent: -1, Add: add, Answer: max(1, t.Output/answers)}},
@@ -197,3 +200,34 @@ func Replay(trace []mooncake.Request, seed uint64, answers int) []Script {
 	}
 	return out
 }
+
+// Sessions returns the sessions of a trace in the order of their beginning, each a conversation whose next question
+// follows the answer, with so many tokens as one. A request that is no longer than the one before it begins another
+// conversation, and those of more than longest tokens are left out.
+func Sessions(trace []mooncake.Request, seed uint64, scale, longest int) []Script {
+	var out []Script
+	last := map[string]*sessionEnd{}
+	for i := range trace {
+		t := &trace[i]
+		if (t.Input+t.Output)/scale > longest {
+			continue
+		}
+		name, text := t.Session(i), textOf(t, seed, scale)
+		turn := Turn{Parent: -1, Answer: max(1, t.Output/scale)}
+		end := last[name]
+		if end == nil || len(text) <= end.held {
+			out = append(out, Script{Session: strconv.Itoa(i)})
+			end = &sessionEnd{script: len(out) - 1}
+			last[name] = end
+		} else {
+			turn.Parent, text = len(out[end.script].Turns)-1, text[end.held:]
+		}
+		turn.Add = []loadgen.Message{User(text)}
+		out[end.script].Turns = append(out[end.script].Turns, turn)
+		end.held += len(text) + turn.Answer*bytesPerToken
+	}
+	return out
+}
+
+// sessionEnd is how far a conversation of a trace has come: bytes that its last prompt and the answer to it have.
+type sessionEnd struct{ script, held int }

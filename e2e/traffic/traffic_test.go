@@ -2,9 +2,11 @@ package traffic
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/internal/mooncake"
 )
 
 // TestRedraw takes distributions in turn, each for two scripts.
@@ -33,5 +35,28 @@ func TestAround(t *testing.T) {
 	}
 	if Around(r, 1) != 1 {
 		t.Error("around 1 is not 1")
+	}
+}
+
+// TestSessions checks that a conversation of a trace goes on with what is new of its next prompt, that one no longer
+// than the last begins another, and that those that are too long are left out.
+func TestSessions(t *testing.T) {
+	trace := []mooncake.Request{
+		{Input: 1024, Output: 256, HashIDs: []int{0, 7}},
+		{Input: 600, Output: 64, HashIDs: []int{0, 8}},
+		{Input: 1536, Output: 128, HashIDs: []int{0, 7, 9}},
+		{Input: 1500, Output: 128, HashIDs: []int{0, 7, 10}},
+		{Input: 1 << 14, Output: 8, HashIDs: make([]int, 1<<14/mooncake.Block)},
+	}
+	var got [][]int
+	for _, s := range Sessions(trace, 1, 16, 1000) {
+		var of []int
+		for _, turn := range s.Turns {
+			of = append(of, turn.Parent, len(turn.Add[0].Content)/bytesPerToken, turn.Answer)
+		}
+		got = append(got, of)
+	}
+	if want := [][]int{{-1, 64, 16, 0, 16, 8}, {-1, 37, 4}, {-1, 93, 8}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("parents, tokens and answers %v, want %v", got, want)
 	}
 }

@@ -82,6 +82,15 @@ var differences = []difference{
 		request:  request{authority: "A.com"},
 		warmgate: 1, higress: globalPart,
 	},
+	{
+		name: "dots behind host names",
+		why: "a.com. is the host a.com, and whoever serves the one answers to the other: a rule that keeps requests " +
+			"in a region must not be left by a dot",
+		adapt:    cutDots,
+		rules:    `[{"_match_domain_":["a.com"],"enabled":false}]`,
+		request:  request{authority: "a.com.:80"},
+		warmgate: 1, higress: globalPart,
+	},
 }
 
 // readInput reads a configuration as Higress does.
@@ -162,6 +171,30 @@ func lowerHosts(in *input) bool {
 		for i, name := range lists[matchDomain] {
 			if small := lower(name.Str); name.Type == gjson.String && small != name.Str {
 				lists[matchDomain][i], changed = named(small), true
+			}
+		}
+	}
+	return changed
+}
+
+// cutDots cuts the dots behind the names of hosts. A domain that is nothing else is for none.
+func cutDots(in *input) bool {
+	changed := false
+	host, port := in.authority, ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.Contains(host[i:], "]") {
+		host, port = host[:i], host[i:]
+	}
+	if cut := strings.TrimRight(host, ".") + port; cut != in.authority {
+		in.authority, changed = cut, true
+	}
+	for _, lists := range in.rules {
+		for i, name := range lists[matchDomain] {
+			cut := strings.TrimRight(name.Str, ".")
+			if cut == "" || cut == "*" && name.Str != "*" {
+				cut = never
+			}
+			if name.Type == gjson.String && cut != name.Str {
+				lists[matchDomain][i], changed = named(cut), true
 			}
 		}
 	}

@@ -27,9 +27,11 @@ func warmgateChoice(text string, r request) (part int, ok bool) {
 	return noPart, true
 }
 
-// isPossible reports whether a request can have these names. An authority is never empty, and has no space around it.
+// isPossible reports whether a request can have these names. An authority is never empty, nor dots alone, and has no
+// space around it, or before the dots at its end.
 func (r request) isPossible() bool {
-	return r.authority != "" && strings.TrimSpace(r.authority) == r.authority &&
+	host := strings.TrimRight(r.authority, ".")
+	return host != "" && strings.TrimSpace(r.authority) == r.authority && strings.TrimSpace(host) == host &&
 		!strings.Contains(r.route+r.cluster+r.authority, never)
 }
 
@@ -121,7 +123,7 @@ var someConditions = []struct {
 }{
 	{"r", []string{"r1", "r2", "r1-a", "route"}},
 	{"p", []string{"r", "r1", "r1-", "x"}},
-	{"d", []string{"a.com", "*.a.com", "a.*", "*", "A.com", "*a*", "[::1]", ".com", "a.com:80", ""}},
+	{"d", []string{"a.com", "*.a.com", "a.*", "*", "A.com", "*a*", "[::1]", ".com", "a.com:80", "", "a.com.", "*."}},
 	{"s", []string{"s.dns", "s.dns:80", "s.dns:", "t.static:8080", ":80", "a:b:80", "s.dns|x"}},
 }
 
@@ -132,7 +134,8 @@ var (
 		"outbound|80||a:b", "s.dns", "outbound|80||s.dns|x", "|||",
 	}
 	someAuthorities = []string{
-		"a.com", "a.com:80", "b.a.com", "A.COM", ".com", "a.", "[::1]:80", "[::1]", ":80", "x:y:z", "a.com:",
+		"a.com", "a.com:80", "b.a.com", "A.COM", ".com", "a.", "[::1]:80", "[::1]", ":80", "x:y:z", "a.com:", "a.com.",
+		"a.com..:80",
 	}
 )
 

@@ -80,8 +80,8 @@ func (g *gateway) Random() uint64 {
 	return lb.Mix(g.seed + g.draws*0x9e3779b97f4a7c15)
 }
 
-func (g *gateway) View(_ time.Duration, cluster string, _ *config.Config) *lb.View {
-	return g.views[cluster]
+func (g *gateway) View(_ time.Duration, cluster string, c *config.Config) *lb.View {
+	return endpoints.Wanted(g.views[cluster], c)
 }
 
 func (g *gateway) KnownView(_ time.Duration, cluster string, _ *config.Config) *lb.View {
@@ -124,6 +124,7 @@ func (g *gateway) ModelsPage(string, *config.Config, func(page []byte, result st
 }
 func (g *gateway) Probe(string, host.ProbeCall, func(text string)) error { return errNothing }
 func (g *gateway) RedisLink(*config.Config) host.RedisLink               { return noRedis{} }
+func (g *gateway) Hurry(time.Duration)                                   {}
 func (g *gateway) Enter(uint32)                                          {}
 func (g *gateway) SetTick(uint32, time.Duration) error                   { return nil }
 func (g *gateway) Listen(uint32, uint64) error                           { return nil }

@@ -27,6 +27,7 @@ func (s *stream) HoldBody(int)                     {}
 func (s *stream) ReleaseHeaders()                  {}
 func (s *stream) Steer(string, []string) error     { return nil }
 func (s *stream) Unsteer()                         {}
+func (s *stream) SubsetHint() []byte               { return nil }
 func (s *stream) Client() string                   { return "" }
 func (s *stream) ServedBy() string                 { return "" }
 func (s *stream) SetRequestHeader(string, string)  {}

@@ -263,10 +263,10 @@ func (c *counted) flow(of *Cluster, sole bool) {
 
 // IsRefusal reports whether requests with a reason get an answer of the gateway's own.
 func IsRefusal(reason string) bool {
-	for r := lb.ReasonAtCapacity; r <= lb.ReasonTenantOverBudget; r++ {
-		if reason == r.String() {
+	for r := lb.ReasonAtCapacity; r <= lb.ReasonNoModel; r++ {
+		if r != lb.ReasonLeftQueue && reason == r.String() {
 			return true
 		}
 	}
-	return reason == lb.ReasonNoHashHeader.String() || reason == lb.ReasonOwnCluster.String()
+	return false
 }

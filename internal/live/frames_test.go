@@ -287,7 +287,8 @@ func TestIsRefusal(t *testing.T) {
 		reasons string
 		refused bool
 	}{
-		{"at_capacity max_queue_size_exceeded queue_timeout tenant_over_budget no_hash_header own_cluster", true},
+		{"at_capacity max_queue_size_exceeded queue_timeout tenant_over_budget no_hash_header own_cluster " +
+			"none_in_subset", true},
 		{"chosen no_metrics left_queue forwarded store_error unknown", false},
 	} {
 		for _, reason := range strings.Fields(c.reasons) {

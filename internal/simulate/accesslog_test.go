@@ -31,7 +31,7 @@ func (l *logging) Send(now time.Duration, number int) *Request {
 		return nil
 	}
 	line := accesslog.Request{Start: time.Unix(0, 0).Add(now), Status: 200, Reason: "chosen", Output: r.Answer}
-	blocks, bytes := l.cutter.cut(r.Prompt, r.OneMessage)
+	blocks, bytes := l.cutter.cut(r)
 	known := 0
 	for i, b := range blocks {
 		if l.seen[b.Key] {

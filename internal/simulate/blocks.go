@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -16,6 +17,8 @@ type cutter struct {
 	length int
 	start  int // of the block
 	end    int // its latest end
+	fine   int // fine cuts in it
+	tail   int // where these begin
 	budget int
 }
 
@@ -28,10 +31,18 @@ const (
 	reservedBudget = 12 * blockPrice
 )
 
-// cut returns the blocks of a prompt, which are the caller's, and its length in bytes. Each part is a message, unless
-// all are parts of one.
-func (c *cutter) cut(parts []engine.Part, oneMessage bool) (blocks []prompt.Block, length int) {
-	c.blocks, c.length, c.budget = c.blocks[:0], 0, initialBudget
+// cut returns the blocks of a request's prompt, which are the caller's, and its length in bytes. Each part is a
+// message, unless all are parts of one.
+func (c *cutter) cut(r *Request) (blocks []prompt.Block, length int) {
+	parts := r.Prompt
+	c.blocks, c.length, c.budget, c.tail = c.blocks[:0], 0, initialBudget, math.MaxInt
+	if r.OneText {
+		bytes := 0
+		for i := range parts {
+			bytes += parts[i].Tokens * BytesPerToken
+		}
+		c.tail = prompt.TailFrom(c.size, bytes)
+	}
 	c.startBlock()
 	before := uint64(0)
 	for i := range parts {
@@ -47,12 +58,15 @@ func (c *cutter) cut(parts []engine.Part, oneMessage bool) (blocks []prompt.Bloc
 				c.blocks[answer-1+k].End = c.length
 			}
 		}
-		if !oneMessage {
+		if !r.OneMessage {
 			c.endMessage(p.Name)
 		}
 		before = p.Name
 	}
-	if n := len(parts); n > 0 && !parts[n-1].Answer {
+	switch n := len(parts); {
+	case r.OneText:
+		c.endMessage(before)
+	case n > 0 && !parts[n-1].Answer:
 		c.endQuestion(before)
 	}
 	return slices.Clone(c.blocks), c.length
@@ -62,26 +76,47 @@ func (c *cutter) cut(parts []engine.Part, oneMessage bool) (blocks []prompt.Bloc
 func (c *cutter) add(p *engine.Part) {
 	begin := c.length
 	for left := p.Tokens * BytesPerToken; ; {
-		n := min(left, c.end-c.length)
+		stop := c.stop()
+		n := min(left, stop-c.length)
 		c.length += n
-		if left -= n; c.length < c.end {
+		if left -= n; c.length < stop {
 			return
 		}
-		c.endBlock(name(p.Name, uint64(c.length-begin)<<8|7))
+		key := name(p.Name, uint64(c.length-begin)<<8|7)
+		if stop < c.end {
+			if c.addBlock(key, true) {
+				c.fine++
+			}
+			continue
+		}
+		for k := len(c.blocks) - c.fine; k < len(c.blocks); k++ {
+			c.blocks[k].Inner = true
+		}
+		c.endBlock(key)
 	}
 }
 
+// stop returns where the block ends or is cut finely next.
+func (c *cutter) stop() int { return min(c.end, prompt.NextFine(c.size, c.tail, c.start, c.length)) }
+
 func (c *cutter) startBlock() {
-	c.start = c.length
+	c.start, c.fine = c.length, 0
 	c.end = c.length + c.size<<bits.Len(uint(c.length/(c.size*growEvery)))
 }
 
 func (c *cutter) endBlock(key uint64) {
 	c.budget = c.budgetAfter()
 	c.startBlock()
-	if len(c.blocks) < prompt.MaxBlocks {
-		c.blocks = append(c.blocks, prompt.Block{Key: key &^ (0xff << 56), End: c.length})
+	c.addBlock(key, false)
+}
+
+// addBlock adds a block that ends here, if there is room for it.
+func (c *cutter) addBlock(key uint64, fine bool) bool {
+	if len(c.blocks) >= prompt.MaxBlocks {
+		return false
 	}
+	c.blocks = append(c.blocks, prompt.Block{Key: key &^ (0xff << 56), End: c.length, Fine: fine})
+	return true
 }
 
 func (c *cutter) budgetAfter() int {

@@ -31,7 +31,7 @@ func newForwarding(p *product) *forwarding {
 		of: p, rules: c, board: region.NewBoard(shared, "board", c.Board()), key: region.NewKey(string(c.Secret)),
 		replays: region.NewReplays(shared, "probes"), snapshot: region.NewSnapshot(shared, c.Memory),
 	}
-	f.prober = region.NewProber(f.board, f.key, uint32(p.rng.Uint64()))
+	f.prober = region.NewProber(f.board, region.Keys{Key: f.key}, uint32(p.rng.Uint64()))
 	return f
 }
 
@@ -51,11 +51,11 @@ func (f *forwarding) tick() error {
 		if !f.prober.Due(now, peer) {
 			continue
 		}
-		text, err := f.prober.Ask(now, f.wall(), peer)
+		texts, err := f.prober.Ask(now, f.wall(), peer)
 		if err != nil {
 			return err
 		}
-		f.ask(peer, text)
+		f.ask(peer, texts.Text)
 	}
 	kept := f.queued[:0]
 	for _, r := range f.queued {
@@ -95,7 +95,8 @@ func (f *forwarding) answer(text string) (string, error) {
 		}
 		state = region.StateOf(&plan, loads, p.store.Queue(now, clusterName))
 	}
-	return f.key.SignAnswer(&probe, f.wall(), state, views), nil
+	told := state.SharedBy(f.replays.Askers(f.wall(), f.rules.Interval))
+	return f.key.SignAnswer(&probe, f.wall(), told, views), nil
 }
 
 // hear takes what a peer has answered.
@@ -116,11 +117,9 @@ func (f *forwarding) send(r *Request) bool {
 	if r.trip.away {
 		return false
 	}
-	l, home := &r.lease, -1
-	if l.waits {
-		home = region.AtHome(f.of.clock()-r.came, l.plan.Wait.Patience, func() int { return f.atHome(r) })
-	}
-	return f.sendBy(r, f.matched(r), home)
+	now, l := f.of.clock(), &r.lease
+	stay := l.staying.Of(now, &l.plan, now-r.came, l.waits, func() int { return f.atHome(r) })
+	return f.sendBy(r, f.matched(r), stay)
 }
 
 // sendBack sends a request, for which an endpoint may be open here, to a region that has much more of its prompt.
@@ -130,7 +129,7 @@ func (f *forwarding) sendBack(r *Request) bool {
 	}
 	matched := f.matched(r)
 	most, leaves := region.HasMuchMore(&r.lease.plan.Prefix, matched, func() int { return f.atHome(r) })
-	return leaves && f.sendBy(r, matched, most)
+	return leaves && f.sendBy(r, matched, region.Stay{Home: most})
 }
 
 // atHome returns how many blocks of a request's prompt the endpoints here have.
@@ -142,10 +141,13 @@ func (f *forwarding) matched(r *Request) []int {
 	return f.snapshot.Match(f.of.clock(), &r.lease.plan.Prefix, f.board.Config().Peers)
 }
 
-func (f *forwarding) sendBy(r *Request, matched []int, home int) bool {
+func (f *forwarding) sendBy(r *Request, matched []int, stay region.Stay) bool {
 	now, l := f.of.clock(), &r.lease
-	peer, _ := f.board.Forward(now, matched, home, r.Session, f.rules.Allowed)
+	peer, why := f.board.Forward(now, &region.Request{
+		Matched: matched, Session: r.Session, Sticky: f.of.cfg.KeepsSessions(), Allowed: f.rules.Allowed, Stay: stay,
+	})
 	if peer == region.None {
+		l.staying.Note(now, why)
 		return false
 	}
 	id, reserved := l.id, l.waits

@@ -30,6 +30,7 @@ type Layout struct {
 type Pool struct {
 	Name    string // of the region; "" without regions
 	Engines []Engine
+	Ranks   Ranks
 }
 
 // Alone returns the layout of engines that are all there is.
@@ -40,6 +41,9 @@ func (l *Layout) Check(c *Contender) error {
 	for i := range l.Pools {
 		if len(l.Pools[i].Engines) == 0 {
 			return errors.New("want at least 1 endpoint")
+		}
+		if n := l.Pools[i].Ranks.Of; n > 1 && len(l.Pools[i].Engines)%n != 0 {
+			return fmt.Errorf("want whole servers of %d ranks each, not %d engines", n, len(l.Pools[i].Engines))
 		}
 	}
 	if c.Config == nil || !c.Config.Regions.Forwards() {

@@ -13,6 +13,7 @@ type native struct {
 	gateway
 	rng    *rand.Rand
 	counts []int
+	per    int // engines of an endpoint
 	next   int
 	choose func(n *native, r *Request) int
 }
@@ -53,10 +54,11 @@ func Natives() (names []string) {
 	return names
 }
 
-// newNative returns a policy over so many endpoints.
-func newNative(policy string, endpoints int, g gateway, seed uint64) *native {
+// newNative returns a policy over so many endpoints, of so many engines each.
+func newNative(policy string, endpoints, per int, g gateway, seed uint64) *native {
 	return &native{
-		gateway: g, rng: rand.New(rand.NewPCG(seed, 4)), counts: make([]int, endpoints), choose: natives[policy],
+		gateway: g, rng: rand.New(rand.NewPCG(seed, 4)), counts: make([]int, endpoints), per: per,
+		choose: natives[policy],
 	}
 }
 
@@ -68,4 +70,6 @@ func (n *native) route(_ time.Duration, r *Request) {
 
 func (n *native) first(time.Duration, *Request) {}
 
-func (n *native) last(_ time.Duration, r *Request, _ lb.Verdict) { n.counts[r.server]-- }
+func (n *native) last(_ time.Duration, r *Request, _ lb.Verdict) {
+	n.counts[r.Server()/n.per]--
+}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -69,12 +70,87 @@ func chains(rng *rand.Rand, turns int) (text, parts [][]prompt.Block, lengths []
 			panic(err)
 		}
 		blocks, _ := chainer.Chain(body, &p)
-		cut, length := c.cut(list, false)
+		cut, length := c.cut(&Request{Prompt: list})
 		text, parts, lengths = append(text, slices.Clone(blocks)), append(parts, cut), append(lengths, length)
 		messages = append(messages, loadgen.Message{Role: "assistant", Content: loadgen.Text(rng, a)})
 		list = append(list, engine.Part{Name: uint64(10*(k+1) + 1), Tokens: a, Answer: true})
 	}
 	return text, parts, lengths
+}
+
+// texts returns the blocks of each turn of a conversation that is one text, by the text and by the parts.
+func texts(rng *rand.Rand, first, turns int) (text, parts [][]prompt.Block, ends []int) {
+	chainer, c := prompt.NewChainer([16]byte{1}, 512), cutter{size: 512}
+	whole := loadgen.Text(rng, first)
+	list := []engine.Part{{Name: 1, Tokens: first}}
+	add := func() {
+		n := 1 + rng.IntN(400)
+		whole += loadgen.Text(rng, n)
+		list = append(list, engine.Part{Name: uint64(10 * len(list)), Tokens: n})
+	}
+	for range turns {
+		add()
+		body, err := json.Marshal(map[string]string{"model": "m", "prompt": whole})
+		if err != nil {
+			panic(err) // texts always marshal
+		}
+		_, p, err := prompt.Read(body, true)
+		if err != nil {
+			panic(err)
+		}
+		blocks, _ := chainer.Chain(body, &p)
+		cut, length := c.cut(&Request{Prompt: list, OneMessage: true, OneText: true})
+		text, parts, ends = append(text, slices.Clone(blocks)), append(parts, cut), append(ends, length)
+		add()
+	}
+	return text, parts, ends
+}
+
+// known returns up to which byte the blocks are known where the prompt before was recorded, as stores look it up.
+func known(before, blocks []prompt.Block) (end int) {
+	has := map[uint64]bool{}
+	for _, b := range before {
+		has[b.Key] = has[b.Key] || !b.Inner
+	}
+	last := 0
+	for i, b := range blocks {
+		if !b.Inner && !has[b.Key] {
+			break
+		}
+		if !b.Inner {
+			last, end = i, b.End
+		}
+	}
+	for _, b := range blocks[last+1:] {
+		if b.Inner && !has[b.Key] {
+			break
+		}
+		if b.Inner {
+			end = b.End
+		}
+	}
+	return end
+}
+
+// TestBlocksOfOneText holds the same of prompts that are one text, and that all of the prompt before is known but for a
+// piece at its end.
+func TestBlocksOfOneText(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		text, parts, ends := texts(rng, 1+rng.IntN(25_000), 9)
+		for k := 1; k < len(text); k++ {
+			const most = 600
+			want, got := known(text[k-1], text[k]), known(parts[k-1], parts[k])
+			if got < ends[k-1]-most || got > ends[k-1] || want-got < -most || want-got > most {
+				t.Errorf("seed %d, turn %d: %d bytes of %d are known, by the text %d", seed, k, got, ends[k-1], want)
+			}
+			for i, b := range parts[k] {
+				if b.Inner && (!b.Fine || i == 0) {
+					t.Fatalf("seed %d, turn %d, block %d: %+v", seed, k, i, b)
+				}
+			}
+		}
+	}
 }
 
 // matched returns up to which byte two prompts have blocks in common.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"slices"
+	"time"
 
 	"github.com/warmgate/warmgate/internal/simulate/engine"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -13,13 +14,15 @@ type pool struct {
 	fleet  []*engine.Engine
 	served []int  // requests by engine, but those that only warm caches
 	shared Memory // of gateways that count in one store
+	ranks  int    // engines of each server
+	inside []*inside
 }
 
-// newPool returns engines with a number for the first of them.
-func newPool(first int, engines []Engine) *pool {
-	p := &pool{first: first, served: make([]int, len(engines)), shared: Memory{}}
+// newPool returns the engines of a pool with a number for the first of them.
+func newPool(first int, of *Pool) *pool {
+	p := &pool{first: first, served: make([]int, len(of.Engines)), shared: Memory{}}
 	processors := map[*engine.Interference]*engine.Processor{}
-	for _, e := range engines {
+	for _, e := range of.Engines {
 		made := engine.New(e.Config, e.Times)
 		if e.Apart {
 			made.Apart()
@@ -32,6 +35,7 @@ func newPool(first int, engines []Engine) *pool {
 		}
 		p.fleet = append(p.fleet, made)
 	}
+	p.divide(of.Ranks)
 	return p
 }
 
@@ -41,6 +45,7 @@ type front struct {
 	index   int // in run.fronts
 	region  int // of the pool, by its place in the layout
 	router  router
+	per     int      // engines of an endpoint among which the router does not choose
 	product *product // that the router is, nil for a policy of the gateway's own
 	scraper *scraper // nil if no metrics are read
 	polls   bool     // there will be a look at the requests that wait
@@ -49,19 +54,22 @@ type front struct {
 // setRouter has a contender choose among the engines, of the plugin with the configuration. owner tells gateways that
 // share a store apart.
 func (f *front) setRouter(c *Contender, cfg *config.Config, g gateway, owner int, seed uint64) (err error) {
+	if f.per = f.ranks; c.Chooser != nil || cfg != nil && cfg.Ranks.Apart {
+		f.per = 1
+	}
 	if c.Chooser != nil {
 		f.router = &chosen{g, c.Chooser(f.fleet, seed)}
 		return nil
 	}
 	if c.Native != "" {
-		f.router = newNative(c.Native, len(f.fleet), g, seed)
+		f.router = newNative(c.Native, len(f.fleet)/f.per, f.per, g, seed)
 		return nil
 	}
 	counts := Memory{}
 	if c.Shared {
 		counts = f.shared
 	}
-	if f.product, err = newProduct(cfg, len(f.fleet), g, counts, owner, seed); err != nil {
+	if f.product, err = newProduct(cfg, f.pool, f.per, g, counts, owner, seed); err != nil {
 		return err
 	}
 	if f.router = f.product; !c.NoMetrics {
@@ -90,4 +98,27 @@ func (p *pool) preemptions() (n int64) {
 		n += e.Preemptions()
 	}
 	return n
+}
+
+// divide has the engines of a pool be ranks.
+func (p *pool) divide(r Ranks) {
+	p.ranks = max(1, r.Of)
+	if p.ranks == 1 {
+		return
+	}
+	for i := 0; i < len(p.fleet); i += p.ranks {
+		ranks := p.fleet[i : i+p.ranks]
+		if r.Together {
+			engine.Together(ranks)
+		}
+		p.inside = append(p.inside, &inside{ranks: ranks, inTurn: r.RoundRobin})
+	}
+}
+
+// engineOf returns the engine that serves a request to an endpoint that a router has chosen.
+func (f *front) engineOf(now time.Duration, endpoint int) int {
+	if f.per == 1 {
+		return endpoint
+	}
+	return endpoint*f.per + f.inside[endpoint].choose(now)
 }

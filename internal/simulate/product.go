@@ -28,7 +28,8 @@ type product struct {
 	policy  lb.Policy
 	store   *memstore.Store
 	view    *lb.View
-	places  map[string]int // of endpoints in the fleet, by address
+	places  map[string]int // of endpoints, by address
+	per     int            // engines of an endpoint
 	rng     *rand.Rand
 	models  learned.Models
 	key     learned.Key
@@ -39,9 +40,10 @@ type product struct {
 	lost    int         // requests without a plan, for which the gateway chose
 }
 
-// newProduct returns the product before so many endpoints, that counts under the number of an owner in shared memory.
+// newProduct returns the product before a pool, with so many of its engines behind each endpoint, that counts under the
+// number of an owner in shared memory.
 func newProduct(
-	cfg *config.Config, endpoints int, g gateway, shared Memory, owner int, seed uint64,
+	cfg *config.Config, of *pool, per int, g gateway, shared Memory, owner int, seed uint64,
 ) (*product, error) {
 	if err := memstore.Prepare(shared); err != nil {
 		return nil, err
@@ -49,7 +51,7 @@ func newProduct(
 	p := &product{
 		gateway: g, cfg: cfg, store: memstore.New(shared, uint64(owner), stores.LeaseTTL),
 		rng:  rand.New(rand.NewPCG(seed, 6)),
-		view: &lb.View{Cluster: clusterName}, places: map[string]int{}, models: learned.Models{},
+		view: &lb.View{Cluster: clusterName}, places: map[string]int{}, per: per, models: learned.Models{},
 		key:    learned.Key{Cluster: clusterName, Model: 1, Guess: clusters.GuessOf(cfg)},
 		cutter: cutter{size: cfg.Prefix.BlockBytes},
 	}
@@ -57,10 +59,15 @@ func newProduct(
 	if p.cluster, p.policy, err = (clusters.Known{}).Get(0, clusterName, cfg); err != nil {
 		return nil, err
 	}
-	for i := range endpoints {
-		addr := fmt.Sprintf("10.%d.%d.%d:8000", i>>16, i>>8&0xff, i&0xff)
-		p.places[addr] = i
-		p.view.Endpoints = append(p.view.Endpoints, lb.Endpoint{Addr: addr, Weight: cfg.Weights[addr]})
+	for i := range len(of.fleet) / per {
+		server := i * per / of.ranks
+		addr := fmt.Sprintf("10.%d.%d.%d:8000", server>>16, server>>8&0xff, server&0xff)
+		e := lb.Endpoint{Addr: addr, Weight: cfg.Weights[addr]}
+		if per < of.ranks {
+			e.Addr = lb.RankAddr(addr, i%of.ranks)
+		}
+		p.places[e.Addr] = i
+		p.view.Endpoints = append(p.view.Endpoints, e)
 	}
 	return p, nil
 }
@@ -138,6 +145,9 @@ func (p *product) granted(r *Request, g lb.Grant) {
 	p.place(r, p.places[addr])
 }
 
+// addrOf returns the address of the endpoint that serves a request.
+func (p *product) addrOf(r *Request) string { return p.view.Endpoints[r.Server()/p.per].Addr }
+
 // describe returns what the plugin knows of a request.
 func (p *product) describe(r *Request) *lb.Request {
 	q, l := &lb.Request{Random: p.rng.Uint64(), Session: r.Session, ModelName: p.key.Model}, &r.lease
@@ -145,7 +155,7 @@ func (p *product) describe(r *Request) *lb.Request {
 		l.bytes += r.Prompt[i].Tokens * BytesPerToken
 	}
 	if p.cfg.ReadsPrompt() {
-		q.Blocks, q.PromptBytes = p.cutter.cut(r.Prompt, r.OneMessage)
+		q.Blocks, q.PromptBytes = p.cutter.cut(r)
 	}
 	if p.cfg.Unit == lb.Tokens {
 		typical := p.models.Typical(p.key, r.Limit)
@@ -160,11 +170,14 @@ func (p *product) describe(r *Request) *lb.Request {
 
 // wait returns how a request waits.
 func (p *product) wait(r *Request) lb.Wait {
-	q := &p.cfg.Queue
+	q, turn := &p.cfg.Queue, uint64(0)
+	if p.cfg.QueuesSessions() {
+		turn = lb.TurnOf(0, r.Session)
+	}
 	return lb.Wait{
 		Max: q.MaxWait, Class: q.Class(r.Class).Class, Strict: q.Order == config.Strict, Aging: q.Aging, Skip: q.Skip,
 		Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(), TenantLength: q.TenantLength(),
-		Limits: p.cluster.CapsOf(p.cfg),
+		Limits: p.cluster.CapsOf(p.cfg), Tenant: turn,
 	}
 }
 
@@ -183,7 +196,7 @@ func (p *product) first(now time.Duration, r *Request) {
 // last notes the end of an answer, or that the engine has refused the request.
 func (p *product) last(now time.Duration, r *Request, verdict lb.Verdict) {
 	l := &r.lease
-	addr := p.view.Endpoints[r.server].Addr
+	addr := p.addrOf(r)
 	o := lb.Outcome{Addr: addr, Verdict: verdict, PlannedAt: r.placed, Model: p.key.Model}
 	if verdict != lb.Success {
 		if !l.lost {
@@ -223,7 +236,7 @@ func (p *product) last(now time.Duration, r *Request, verdict lb.Verdict) {
 func (p *product) learnLimit(now time.Duration, r *Request, begun bool) {
 	if p.cfg.Push == push.Pending {
 		p.cluster.Limits.Observe(now, push.Answer{
-			Addr: p.view.Endpoints[r.server].Addr, PlacedAt: r.placed, Inflight: r.lease.granted.Load.Requests,
+			Addr: p.addrOf(r), PlacedAt: r.placed, Inflight: r.lease.granted.Load.Requests,
 			Begun: begun, Streamed: !begun,
 		})
 	}

@@ -67,8 +67,8 @@ func drawLayout(rt *rapid.T) *Layout {
 	}
 	for i := range rapid.IntRange(2, 4).Draw(rt, "pools") {
 		l.Pools = append(l.Pools, Pool{
-			string(rune('a' + i)),
-			Alike(rapid.IntRange(1, 3).Draw(rt, "fleet"), Engine{Config: enginesim.Config{
+			Name: string(rune('a' + i)),
+			Engines: Alike(rapid.IntRange(1, 3).Draw(rt, "fleet"), Engine{Config: enginesim.Config{
 				NumBlocks: rapid.IntRange(100, 2000).Draw(rt, "blocks"),
 				MaxQueued: rapid.SampledFrom([]int{-1, 3}).Draw(rt, "queued"),
 			}}),

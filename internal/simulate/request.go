@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/simulate/engine"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/region"
 )
 
 // BytesPerToken is how long the text of a token is.
@@ -16,12 +17,14 @@ type Request struct {
 	Prompt  []engine.Part // must not be changed any more
 	// OneMessage is set if the prompt is one message; else each part is one.
 	OneMessage bool
-	Answer     int    // tokens of the answer
-	Limit      int    // the client's limit on them, 0 for none
-	Name       uint64 // of the prompt with the answer, for prompts that continue it; 0 if there will be none
-	Warm       bool   // it only warms caches: it is in no figures but those of all requests
-	Class      string // service class, where the configuration has classes
-	Region     int    // where its user is, by the place among the regions of the [Layout]
+	// OneText is set if that is one text of the completions API, whose end is cut finely, too.
+	OneText bool
+	Answer  int    // tokens of the answer
+	Limit   int    // the client's limit on them, 0 for none
+	Name    uint64 // of the prompt with the answer, for prompts that continue it; 0 if there will be none
+	Warm    bool   // it only warms caches: it is in no figures but those of all requests
+	Class   string // service class, where the configuration has classes
+	Region  int    // where its user is, by the place among the regions of the [Layout]
 
 	number int32
 	front  int32         // gateway that has chosen for it
@@ -73,4 +76,5 @@ type lease struct {
 	lost     bool
 	waits    bool // in the store
 	measured bool // its answer is read for its usage
+	staying  region.Staying
 }

@@ -18,6 +18,6 @@ type router interface {
 // gateway is what a router asks for.
 type gateway struct {
 	clock  func() time.Duration
-	place  func(r *Request, server int)    // sends a request to an engine of the pool
+	place  func(r *Request, endpoint int)  // sends a request to an endpoint of the pool: an engine, or a server
 	refuse func(r *Request, reason string) // ends one that no engine gets
 }

@@ -71,7 +71,7 @@ func newRun(load Load, l *Layout, c Contender, seed uint64) (*run, error) {
 		r.tallies = nil
 	}
 	for i := range l.Pools {
-		p := newPool(len(r.fleet), l.Pools[i].Engines)
+		p := newPool(len(r.fleet), &l.Pools[i])
 		r.change(p.first, l.Pools[i].Engines)
 		r.fleet, r.pools = append(r.fleet, p.fleet...), append(r.pools, p)
 		if l.RTT != nil {
@@ -106,7 +106,7 @@ func (r *run) addFront(f *front, c *Contender, seed uint64) error {
 	r.fronts = append(r.fronts, f)
 	g := gateway{
 		clock:  func() time.Duration { return r.now },
-		place:  func(q *Request, server int) { r.place(f, q, server) },
+		place:  func(q *Request, endpoint int) { r.place(f, q, f.engineOf(r.now, endpoint)) },
 		refuse: r.refuse,
 	}
 	err := f.setRouter(c, r.layout.configOf(c.Config, f.region), g, f.index+1, seed+uint64(f.index))
@@ -262,7 +262,7 @@ func (r *run) add(q *Request) {
 		r.refuse(q, reason)
 		return
 	}
-	if number == r.ending {
+	if r.ending >= 0 && e.GoesWith(r.fleet[r.ending]) {
 		return // what it does next is planned when all has come to it
 	}
 	if before == 0 {

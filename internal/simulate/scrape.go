@@ -35,29 +35,32 @@ func (s *scraper) scrape(now time.Duration, p *product, fleet []*engine.Engine) 
 	if err != nil {
 		return err
 	}
-	samples := make(map[string]engines.Sample, len(fleet))
-	for i, e := range fleet {
+	samples := make(map[string]engines.Sample, len(s.addrs))
+	for i, addr := range s.addrs {
 		sample := engines.Sample{At: now, ScrapedAt: now, FreshAt: now, Inflight: loads[i], Counted: true}
-		s.write(e, now)
+		s.page = s.page[:0]
+		for rank, e := range fleet[i*p.per : (i+1)*p.per] {
+			s.write(e, rank, now)
+		}
 		s.parser.Parse(s.page, &sample.Snapshot)
-		samples[s.addrs[i]] = sample
+		samples[addr] = sample
 	}
 	p.cluster.Engines.Update(now, nil, samples)
 	return nil
 }
 
-// write writes the page of an engine.
-func (s *scraper) write(e *engine.Engine, now time.Duration) {
+// write writes what the page of its server has of an engine.
+func (s *scraper) write(e *engine.Engine, rank int, now time.Duration) {
 	g, c := e.Gauges(now), e.Config()
-	line := func(name string, value float64) {
-		s.page = append(append(append(s.page, "vllm:"...), name...), ' ')
-		s.page = append(strconv.AppendFloat(s.page, value, 'g', -1, 64), '\n')
+	line := func(name, labels string, value float64) {
+		s.page = append(append(append(s.page, "vllm:"...), name...), `{engine="`...)
+		s.page = append(append(strconv.AppendInt(s.page, int64(rank), 10), '"'), labels...)
+		s.page = append(strconv.AppendFloat(append(s.page, "} "...), value, 'g', -1, 64), '\n')
 	}
-	s.page = s.page[:0]
-	line("num_requests_running", float64(g.Running))
-	line("num_requests_waiting", float64(g.Waiting))
-	line("kv_cache_usage_perc", g.KVUsage)
-	line("num_preemptions_total", float64(e.Preemptions()))
-	line(`cache_config_info{block_size="`+strconv.Itoa(c.BlockSize)+`",num_gpu_blocks="`+
-		strconv.Itoa(c.NumBlocks)+`"}`, 1)
+	line("num_requests_running", "", float64(g.Running))
+	line("num_requests_waiting", "", float64(g.Waiting))
+	line("kv_cache_usage_perc", "", g.KVUsage)
+	line("num_preemptions_total", "", float64(e.Preemptions()))
+	line("cache_config_info", `,block_size="`+strconv.Itoa(c.BlockSize)+`",num_gpu_blocks="`+
+		strconv.Itoa(c.NumBlocks)+`"`, 1)
 }

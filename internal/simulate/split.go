@@ -15,8 +15,8 @@ const (
 // sendPrompt has the prompt of a request computed, as a request of its own for one token. The answer follows it.
 func (r *run) sendPrompt(q *Request) {
 	q.prompt = &Request{
-		Session: q.Session, Prompt: q.Prompt, OneMessage: q.OneMessage, Answer: 1, Limit: 1, Warm: q.Warm,
-		Class: q.Class, answer: q,
+		Session: q.Session, Prompt: q.Prompt, OneMessage: q.OneMessage, OneText: q.OneText, Answer: 1, Limit: 1,
+		Warm: q.Warm, Class: q.Class, answer: q,
 	}
 	r.route(r.frontOf(computing), q.prompt)
 }

@@ -36,6 +36,15 @@ type Plan struct {
 	MaxWaitMS    int64    `json:"max_wait_ms,omitempty"`   // in the queue
 	Charge       int64    `json:"charge,omitempty"`        // tokens, with budgets
 	Matches      string   `json:"matches,omitempty"`       // not_known: those in Redis are not looked up
+	Target       *Target  `json:"target,omitempty"`
+}
+
+// Target is how soon an answer is to come, and what that changes.
+type Target struct {
+	TTFTMS     int64  `json:"ttft_ms,omitempty"`      // to the first token
+	PerTokenUS int64  `json:"per_token_us,omitempty"` // for each one behind it
+	Effect     string `json:"effect"`                 // none, weighed, or decided: another one would be chosen without
+	Without    string `json:"without,omitempty"`      // the endpoint that would be
 }
 
 // Excluded is an endpoint of the cluster that is no candidate.

@@ -116,14 +116,16 @@ type Candidate struct {
 	Addr     string  `json:"addr"`
 	Cost     float64 `json:"cost"`
 	Base     float64 `json:"base"`
-	Load     float64 `json:"load"`   // slope × (load + per request) / weight
-	Over     float64 `json:"over"`   // of requests above the engine's capacity
-	Credit   float64 `json:"credit"` // for the cached part of the prompt
+	Load     float64 `json:"load"`            // slope × (load + per request + stall) / weight
+	Stall    float64 `json:"stall,omitempty"` // the part of Load that is of requests which its prompt stalls
+	Over     float64 `json:"over"`            // of requests above those that the engine runs at once, or answers in time
+	Credit   float64 `json:"credit"`          // for the cached part of the prompt
 	Matched  float64 `json:"matched"`
 	Requests int64   `json:"requests"` // in flight there, before this one
 	Tokens   int64   `json:"tokens"`
 	Weight   float64 `json:"weight,omitempty"`
-	Cap      int64   `json:"cap,omitempty"` // requests in flight at which it takes no more
+	Capacity float64 `json:"capacity,omitempty"` // requests above which each costs over: see Over
+	Cap      int64   `json:"cap,omitempty"`      // requests in flight at which it takes no more
 	TokenCap int64   `json:"token_cap,omitempty"`
 	Full     bool    `json:"full,omitempty"`
 }

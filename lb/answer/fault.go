@@ -94,7 +94,7 @@ func (f *fault) setClass(name []byte) {
 // outcome returns who is to blame.
 func (f *fault) outcome() Outcome {
 	switch c := f.code; {
-	case c == 429 || c == 503 || c == 529:
+	case RefusesForNow(c):
 		return Overloaded
 	case c == 501 || c == 505 || c >= 400 && c < 500:
 		return Refused

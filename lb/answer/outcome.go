@@ -143,3 +143,17 @@ func (r *Reader) readOpen(whole bool) (known bool) {
 	}
 	return !r.cut || len(line) > 0
 }
+
+// RefusesForNow reports whether a server that answers with the status asks to try again later.
+func RefusesForNow(status int) bool { return status == 429 || status == 503 || status == 529 }
+
+// IsUnserved reports whether no model has worked on a request that its server has answered with the status.
+func IsUnserved(status int) bool {
+	switch status {
+	case 503, 529:
+		return true
+	case 408, 499: // the client was slow or left
+		return false
+	}
+	return status >= 400 && status < 500
+}

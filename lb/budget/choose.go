@@ -57,8 +57,8 @@ func Choose(targets []Target, after int, tokens float64) int {
 	return None
 }
 
-// rounds returns after how many more rounds the target has a deficit of so many tokens.
-func (t *Target) rounds(tokens float64) float64 { return max(0, (tokens-t.Deficit)/t.Weight) }
+// rounds returns after how many more rounds the target has a deficit of so many tokens; negative: since how many.
+func (t *Target) rounds(tokens float64) float64 { return (tokens - t.Deficit) / t.Weight }
 
 // fewestRounds returns after how many rounds the first of those that can take the request has a deficit of its tokens.
 func fewestRounds(targets []Target, tokens float64) float64 {
@@ -71,27 +71,38 @@ func fewestRounds(targets []Target, tokens float64) float64 {
 	return fewest
 }
 
-// saved is which part of a request's tokens a target that cannot take it may save up. With a larger part a target gets
-// more than its share once it takes requests again, with a smaller one less than that while it often cannot. In the
-// simulation of this package shares differ by 3 % from the weights in either case: in the minute after a target was
-// closed for one, and with caps that are often reached. With all saved it would be 5 % and 1 %, with nothing 1.6 % and
-// 31 %.
-const saved = 0.5
-
 // Charge charges the i-th target, which [Choose] has returned or another store, for a request at now. All targets get
-// the rounds that this target needs. So a deficit is never larger than the largest request was.
+// the rounds that this target needs; one that cannot take the request saves up as much as it needs at most. So a
+// deficit is never larger than the largest request was, unless tokens were given back.
 func Charge(targets []Target, i int, now, tokens float64) {
-	rounds := targets[i].rounds(tokens)
+	rounds := max(0, targets[i].rounds(tokens))
 	for j := range targets {
-		t, most := &targets[j], tokens
-		if !t.Takes(tokens) {
-			most *= saved
-		}
-		t.Deficit = max(t.Deficit, min(t.Deficit+float64(rounds*t.Weight), most))
+		t := &targets[j]
+		t.Deficit = max(t.Deficit, min(t.Deficit+float64(rounds*t.Weight), tokens))
 	}
 	t := &targets[i]
 	t.Deficit -= tokens
+	dropCommon(targets)
 	t.take(now, tokens)
+}
+
+// dropCommon takes the rounds from all targets that are due to each of those that are not closed: after much was given
+// back everywhere. What is due to all is no share of any, but a target that is new or opens again would have to wait
+// for it. And it keeps deficits within their bounds.
+func dropCommon(targets []Target) {
+	common := math.Inf(1)
+	for j := range targets {
+		if t := &targets[j]; t.Closed == 0 {
+			common = min(common, t.Deficit/t.Weight)
+		}
+	}
+	for j := range targets {
+		t := &targets[j]
+		if common > 0 && common < math.Inf(1) {
+			t.Deficit = max(t.Deficit-float64(common*t.Weight), min(t.Deficit, 0))
+		}
+		t.Deficit = max(-maxDeficit, min(t.Deficit, maxDeficit))
+	}
 }
 
 // take charges the buckets.
@@ -110,6 +121,9 @@ func (s *State) take(now, tokens float64) {
 		s.Interval = interval
 	}
 	s.TakenAt = now
+	if s.Asks > 0 {
+		s.Closed, s.Asks = max(s.Closed, askTime), 0
+	}
 }
 
 // Earliest returns the number of the target that is expected to take a request of so many tokens first: see

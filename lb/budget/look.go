@@ -21,7 +21,7 @@ type Level struct {
 
 // Level returns what a state is at its own time, for a target with these limits.
 func (s State) Level(l Limits) Level {
-	s.TokenRate, s.RequestRate = max(l.Tokens, 0), max(l.Requests, 0)
+	s.setRates(max(l.Tokens, 0), max(l.Requests, 0))
 	v := Level{Left: s.Left(), Deficit: s.Deficit, Closed: time.Duration(s.Closed) * time.Millisecond}
 	s.Closed = 0
 	v.Over = s.Wait(1, 0) > 0

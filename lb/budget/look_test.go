@@ -38,10 +38,10 @@ func TestLevel(t *testing.T) {
 			budget.Limits{Weight: 1, Requests: 60},
 			budget.Level{Left: budget.Left{Tokens: -1, Requests: 0.5}, Deficit: -300, Closed: 2000 * ms, Over: true},
 		},
-		"other limits": { // what is missing stays
+		"other limits": { // as full as before
 			used, 1000,
-			budget.Limits{Weight: 1, Tokens: 5001},
-			budget.Level{Left: budget.Left{Tokens: 1, Requests: -1}, Deficit: -300, Closed: 2500 * ms},
+			budget.Limits{Weight: 1, Tokens: 600},
+			budget.Level{Left: budget.Left{Tokens: 100, Requests: -1}, Deficit: -300, Closed: 2500 * ms},
 		},
 		"long ago": {used, 100_000, both, full},
 	} {

@@ -6,7 +6,7 @@ type Refusal struct {
 	Key     uint64  // by which it asks again
 	Since   float64 // when it was first refused, in ms
 	Expires float64 // when it is not expected any more, in ms
-	Tokens  float64 // that it needs
+	Tokens  float64 // that it needs; 0 while they are of no use to it
 	Row     int     // of the target, in the store's numbers
 }
 

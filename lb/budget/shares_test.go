@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -144,5 +145,84 @@ func TestAgeBonusBoundsTheWaitOfLargeRequests(t *testing.T) {
 		if end > 1.02*endWithout {
 			t.Errorf("%d workers: with the bonus all takes %.0f ms, without it %.0f", workers, end, endWithout)
 		}
+	}
+}
+
+// What is given back at all targets is no share of any: afterwards they are served by their weights as before.
+func TestSharesAfterTokensWereGivenBack(t *testing.T) {
+	const tokens = 15_000
+	for name, weights := range map[string][]float64{"two": {3, 1}, "three": {3, 1, 2}} {
+		ts := make([]budget.Target, len(weights))
+		for i := range ts {
+			ts[i].Limits.Weight = weights[i]
+		}
+		last, given := -1, make([]float64, len(ts))
+		serve := func(n int, tokens float64) {
+			clear(given)
+			for range n {
+				last = budget.Choose(ts, last, tokens)
+				budget.Charge(ts, last, 1, tokens)
+				given[last]++
+			}
+		}
+		sum := 0.0
+		for _, w := range weights {
+			sum += w
+		}
+		serve(int(1200*sum), tokens)
+		for i := range ts {
+			for range int(given[i]) {
+				ts[i].Settle(1, -tokens)
+			}
+		}
+		serve(int(100*sum), 100)
+		for i, w := range weights {
+			if math.Abs(given[i]-100*w) > 3 {
+				t.Errorf("%s: served %v after all was given back, weights %v", name, given, weights)
+				break
+			}
+		}
+	}
+}
+
+// A target that was closed meanwhile does not wait for what the others are given back.
+func TestClosedTargetIsNotBehindWhatIsGivenBack(t *testing.T) {
+	ts := make([]budget.Target, 3)
+	for i := range ts {
+		ts[i].Limits.Weight = 1
+	}
+	ts[2].Closed = 1000
+	ts[0].Settle(1, -1e6)
+	ts[1].Settle(1, -1e6)
+	budget.Charge(ts, budget.Choose(ts, -1, 100), 1, 100)
+	ts[2].Closed = 0
+	last, given := -1, make([]int, len(ts))
+	for range 30 {
+		last = budget.Choose(ts, last, 100)
+		budget.Charge(ts, last, 1, 100)
+		given[last]++
+	}
+	if given[2] < 9 || given[2] > 11 {
+		t.Errorf("the one that was closed got %d of 30 requests: %v", given[2], given)
+	}
+}
+
+// A target whose reports are all wrong costs the others a bounded number of tokens.
+func TestWrongReportsCostABoundedShare(t *testing.T) {
+	ts := []budget.Target{{Limits: budget.Limits{Weight: 1}}, {Limits: budget.Limits{Weight: 1}}}
+	for range 1000 {
+		ts[0].Settle(1, -budget.MaxDelta)
+	}
+	const tokens = 4096
+	last, n := -1, 0
+	for ; last != 1; n++ {
+		last = budget.Choose(ts, last, tokens)
+		budget.Charge(ts, last, 1, tokens)
+		if n > 2<<22/tokens {
+			t.Fatal("the other target is never served")
+		}
+	}
+	if n < 1<<22/tokens {
+		t.Errorf("after %d requests already the other target was served", n)
 	}
 }

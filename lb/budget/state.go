@@ -23,6 +23,9 @@ type State struct {
 
 	TakenAt  float64 // when it last took a request, 0 for never
 	Interval float64 // mean time between two requests that it took in ms, 0 if unknown
+
+	Told float64 // the latest time at which a caller was told to ask again, in ms after At: see [Tell]
+	Asks float64 // 1 if the next request that it takes finds out whether it is closed for longer; else 0
 }
 
 // minute is the time in which an empty bucket becomes full, in ms.
@@ -46,6 +49,7 @@ func (s *State) Advance(now float64) {
 	s.MissingTokens = refilled(s.MissingTokens, s.TokenRate, elapsed)
 	s.MissingRequests = refilled(s.MissingRequests, s.RequestRate, elapsed)
 	s.Closed = max(0, s.Closed-elapsed)
+	s.Told = max(0, s.Told-elapsed)
 }
 
 // refilled returns what is still missing after elapsed ms. Without a limit nothing is missing.
@@ -65,8 +69,30 @@ func (s *State) Apply(now float64, l Limits) (changed bool) {
 	}
 	s.Advance(now)
 	changed = s.TokenRate != l.Tokens || s.RequestRate != l.Requests
-	s.TokenRate, s.RequestRate = l.Tokens, l.Requests
+	s.setRates(l.Tokens, l.Requests)
 	return changed
+}
+
+// setRates has the buckets refill at other rates.
+func (s *State) setRates(tokens, requests float64) {
+	s.MissingTokens = rescaled(s.MissingTokens, s.TokenRate, tokens)
+	s.MissingRequests = rescaled(s.MissingRequests, s.RequestRate, requests)
+	s.TokenRate, s.RequestRate = tokens, requests
+}
+
+// rescaled returns what is missing from a bucket that gets another rate, and so another size. It stays as full as it
+// was, by its size: so old requests make nobody wait for longer than before, and rates that change to and fro, as while
+// some gateways have a new configuration already, bring nobody more than they allow, but that debts end sooner. What is
+// owed beyond an empty bucket is owed for as long as before if the rate is lowered, and paid back faster if it is
+// raised.
+func rescaled(missing, from, to float64) float64 {
+	switch {
+	case from == to || from == 0:
+		return missing
+	case missing > from && to > from:
+		return to + (missing - from)
+	}
+	return missing / from * to // in this order what is missing from an empty bucket is exactly its new size
 }
 
 // IsUnused reports whether the target was no candidate for a minute before now, or never, and nothing is missing: the
@@ -77,7 +103,7 @@ func (s *State) IsUnused(now float64) bool {
 	}
 	c := *s
 	c.Advance(now)
-	return c.MissingTokens == 0 && c.MissingRequests == 0 && c.Closed == 0
+	return c.MissingTokens == 0 && c.MissingRequests == 0 && c.Closed == 0 && (s.Asks == 0 || now-s.At >= maxClosed)
 }
 
 // Wait returns for how many ms the target's buckets cannot give the tokens of one more request, 0 if they can. aside is
@@ -114,10 +140,16 @@ func (s *State) Left() Left {
 const (
 	// MaxDelta is by how many tokens a request may differ from its estimate: more than any model takes at once.
 	MaxDelta = 1 << 21
-	// maxDeficit is by how many tokens a correction takes a deficit away from zero at most.
+	// maxDeficit is how many tokens a target may be behind the others at most.
 	maxDeficit = 1 << 22
+	// maxCorrected is by how many tokens corrections take a deficit away from zero at most. It is much more than
+	// maxDeficit: what is given back at many targets at once is no share of any, until one is cut off.
+	maxCorrected = 1 << 32
 	// maxClosed is for how many ms a target is closed at most by its own word.
 	maxClosed = 60 * minute
+	// askTime is for how many ms a target that may be closed takes no other request than the one that finds out. By
+	// then a refusal has come, which closes it again.
+	askTime = 3000
 )
 
 // Settle corrects the state at now by what a request has used beyond its estimate; less than that is a negative delta.
@@ -128,9 +160,9 @@ func (s *State) Settle(now, delta float64) {
 		s.MissingTokens = max(0, s.MissingTokens+delta)
 	}
 	if delta < 0 {
-		s.Deficit = max(s.Deficit, min(s.Deficit-delta, maxDeficit))
+		s.Deficit = max(s.Deficit, min(s.Deficit-delta, maxCorrected))
 	} else {
-		s.Deficit = min(s.Deficit, max(s.Deficit-delta, -maxDeficit))
+		s.Deficit = min(s.Deficit, max(s.Deficit-delta, -maxCorrected))
 	}
 }
 
@@ -151,12 +183,31 @@ type Restriction struct {
 	Tokens, Requests           float64       // that it would still take; -1: unknown
 	TokensReset, RequestsReset time.Duration // until all are there again; 0: unknown
 	RetryAfter                 time.Duration // until it takes anything; 0: now
+
+	// MaxClosed is for how long it is closed at most. If it has said more, one request asks then. 0: an hour.
+	MaxClosed time.Duration
+	// Reopen: nobody has said anything, it is to be asked at once. All else is ignored.
+	Reopen bool
+}
+
+// Longest returns for how many ms the target is closed at most.
+func (r *Restriction) Longest() float64 {
+	if r.MaxClosed <= 0 {
+		return maxClosed
+	}
+	return min(ms(r.MaxClosed), maxClosed)
 }
 
 // Restrict lowers what is left at now to what the target has said. It never adds to it. For a limit that is not
 // configured only the end counts: without anything left the target is closed until the reset.
 func (s *State) Restrict(now float64, r *Restriction) {
 	s.Advance(now)
+	if r.Reopen {
+		if s.Closed > 0 {
+			s.Closed, s.Asks = 0, 1
+		}
+		return
+	}
 	closed := ms(r.RetryAfter)
 	if r.Tokens >= 0 && s.TokenRate > 0 {
 		s.MissingTokens = max(s.MissingTokens, s.TokenRate-r.Tokens)
@@ -168,7 +219,10 @@ func (s *State) Restrict(now float64, r *Restriction) {
 	} else if r.Requests == 0 {
 		closed = max(closed, ms(r.RequestsReset))
 	}
-	s.Closed = max(s.Closed, min(closed, maxClosed))
+	if most := r.Longest(); closed > most {
+		closed, s.Asks = most, 1
+	}
+	s.Closed = max(s.Closed, closed)
 }
 
 // ms returns a duration in ms, rounded up.

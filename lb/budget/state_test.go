@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/warmgate/warmgate/lb/budget"
 )
 
@@ -75,14 +77,14 @@ func TestNewRatesApplyAtOnce(t *testing.T) {
 	s := of(0, budget.Limits{Weight: 1, Tokens: 6000})
 	s.Settle(0, 6000)
 	s.Apply(30_000, budget.Limits{Weight: 1, Tokens: 60_000}) // half of it was missing still
-	if s.MissingTokens != 3000 {
-		t.Errorf("%g tokens missing after a rate was raised, want 3000", s.MissingTokens)
+	if s.MissingTokens != 30_000 {
+		t.Errorf("%g tokens missing after a rate was raised, want half of the bucket", s.MissingTokens)
 	}
 	s.Apply(30_000, budget.Limits{Weight: 1, Tokens: 1000})
-	if w := s.Wait(1, 0); w != 2001*60 {
-		t.Errorf("after a rate was lowered a token is there in %g ms", w)
+	if s.MissingTokens != 500 {
+		t.Errorf("%g tokens missing after a rate was lowered, want half of the bucket", s.MissingTokens)
 	}
-	s.Apply(30_000+3*60_000, budget.Limits{Weight: 1, Tokens: 1000})
+	s.Apply(60_000, budget.Limits{Weight: 1, Tokens: 1000})
 	if s.MissingTokens != 0 {
 		t.Errorf("%g tokens missing at the end", s.MissingTokens)
 	}
@@ -91,6 +93,45 @@ func TestNewRatesApplyAtOnce(t *testing.T) {
 	if w := s.Wait(1e6, 0); w > 0 {
 		t.Errorf("a target without limits waits %g ms", w)
 	}
+}
+
+// A lower rate makes nobody wait for longer because of what was used at the higher one, and a higher rate is felt at
+// once, also where a large request has left a debt.
+func TestRatesThatChange(t *testing.T) {
+	for name, c := range map[string]struct{ from, used, to, want float64 }{
+		"200k used up, then 20k":         {200_000, 199_990, 20_000, 0},
+		"a debt of half a minute, lower": {200_000, 300_000, 20_000, 30_003},
+		"a debt of a minute, higher":     {20_000, 40_000, 400_000, 3000.15},
+		"full, higher":                   {20_000, 0, 400_000, 0},
+	} {
+		s := of(1, budget.Limits{Weight: 1, Tokens: c.from, Requests: c.from})
+		s.MissingTokens, s.MissingRequests = c.used, c.used
+		s.Apply(1, budget.Limits{Weight: 1, Tokens: c.to, Requests: c.to})
+		if w := max(0, s.Wait(1, 0)); math.Abs(w-c.want) > 1e-6 {
+			t.Errorf("%s: a token is there in %g ms, want %g", name, w, c.want)
+		}
+	}
+}
+
+// Rates that go to and fro bring a bucket no tokens.
+func TestRatesToAndFro(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		low := rapid.Float64Range(1, 1e6).Draw(t, "lower rate")
+		high := low * rapid.Float64Range(1, 1000).Draw(t, "factor")
+		s := of(1, budget.Limits{Weight: 1, Tokens: high})
+		s.MissingTokens = high * rapid.Float64Range(0, 3).Draw(t, "missing, in buckets")
+		wait, left := s.Wait(0, 0), s.Left().Tokens
+		for range rapid.IntRange(1, 20).Draw(t, "times") {
+			s.Apply(1, budget.Limits{Weight: 1, Tokens: low})
+			if w := s.Wait(0, 0); w > wait*(1+1e-9) {
+				t.Fatalf("waits for %g ms at a lower rate, before %g", w, wait)
+			}
+			s.Apply(1, budget.Limits{Weight: 1, Tokens: high})
+			if l := s.Left().Tokens; l > left*(1+1e-9)+1e-9*high {
+				t.Fatalf("%g tokens are left, %g before", l, left)
+			}
+		}
+	})
 }
 
 func TestSettledByWhatWasUsed(t *testing.T) {
@@ -114,9 +155,9 @@ func TestSettledByWhatWasUsed(t *testing.T) {
 
 // However often reports are wrong, a deficit stays within its bounds, and the next report counts.
 func TestDeficitsStayWithinBounds(t *testing.T) {
-	for _, c := range []struct{ delta, bound float64 }{{1e12, -1 << 22}, {-1e12, 1 << 22}} {
+	for _, c := range []struct{ delta, bound float64 }{{1e12, -1 << 32}, {-1e12, 1 << 32}} {
 		s := of(1, budget.Limits{Weight: 1, Tokens: 60_000})
-		for range 100 {
+		for range 3000 {
 			s.Settle(1, c.delta)
 		}
 		if s.Deficit != c.bound {
@@ -270,5 +311,47 @@ func TestRefusals(t *testing.T) {
 	}
 	if rs = rs.Expire(-1e6); len(rs) != 0 {
 		t.Errorf("%d are expected after the clock was set back", len(rs))
+	}
+}
+
+// Of many requests after a closure that was cut short one is taken, until the target has had time to refuse it.
+func TestOneRequestAsks(t *testing.T) {
+	ts := []budget.Target{{Limits: budget.Limits{Weight: 1, Tokens: 60_000}}}
+	ts[0].Apply(1, ts[0].Limits)
+	long := &budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: time.Hour, MaxClosed: time.Minute}
+	ts[0].Restrict(1, long)
+	serve := func(now float64) (n int) {
+		for range 100 {
+			ts[0].Apply(now, ts[0].Limits)
+			if budget.Choose(ts, -1, 10) == 0 {
+				budget.Charge(ts, 0, now, 10)
+				n++
+			}
+		}
+		return n
+	}
+	for _, c := range []struct {
+		now  float64
+		want int
+		says bool // that it is closed
+	}{
+		{60_000, 0, false},
+		{60_001, 1, true},
+		{120_000, 0, false},
+		{300_000, 1, true},
+		{360_000, 1, false},
+		{362_999, 0, false},
+		{363_000, 100, false},
+	} {
+		if n := serve(c.now); n != c.want {
+			t.Errorf("at %g ms %d requests are taken, want %d", c.now, n, c.want)
+		}
+		if c.says {
+			ts[0].Restrict(c.now, long)
+		}
+	}
+	ts[0].Restrict(400_000, long)
+	if s := ts[0].State; s.IsUnused(3_900_000) || !s.IsUnused(4_000_000) {
+		t.Error("that it asks is forgotten within an hour, or never")
 	}
 }

@@ -42,6 +42,9 @@ const (
 	// growthPerWaiting is the growth of the credit for each request that waits for prefill. The value was found by
 	// simulation, in e2e/placement.
 	growthPerWaiting = 4
+	// maxIdleWaiting is the share of requests that wait for prefill from which on endpoints are too busy for
+	// conversations to be held where they were. It was found by simulation, in e2e/bench/placement.
+	maxIdleWaiting = 1.0 / 16
 )
 
 // observe adds an answer.

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -214,6 +215,31 @@ func TestDisplacementFactor(t *testing.T) {
 		b := Summary{TTL: ttl}
 		if got := b.DisplacementFactor(longest); got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("a TTL of %v: %.2f times, want %.2f", ttl, got, want)
+		}
+	}
+}
+
+// A conversation's own part is worth more while hardly any request waits for prefill; not where that is unknown, nor
+// where endpoints evict what they hold.
+func TestOwnGain(t *testing.T) {
+	of := func(waiting float64) []float64 { return []float64{growthPerWaiting * waiting * waiting} }
+	for name, c := range map[string]struct {
+		growth []float64
+		tier   uint8
+		ttl    time.Duration
+		want   float64
+	}{
+		"nobody waits":       {of(1e-9), 0, longestTTL, 1},
+		"half of the most":   {of(maxIdleWaiting / 2), 0, longestTTL, 0.5},
+		"the most":           {of(maxIdleWaiting), 0, longestTTL, 0},
+		"all wait":           {of(1), 0, longestTTL, 0},
+		"not known":          {of(0), 0, longestTTL, 0},
+		"a tier that is new": {of(1e-9), 1, longestTTL, 0},
+		"prompts are lost":   {of(1e-9), 0, longestTTL - 1, 0},
+	} {
+		s := Summary{TTL: c.ttl, creditGrowth: c.growth}
+		if got := s.OwnGain(c.tier, longestTTL); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s: %g, want %g", name, got, c.want)
 		}
 	}
 }

@@ -11,19 +11,19 @@ func TestBurstSharesCredit(t *testing.T) {
 	rest := func(n int) {
 		for range n {
 			other++
-			p.creditBytes(chainOf(other, 10), endpoints)
+			p.creditBytes(chainOf(other, 10), endpoints, 0)
 		}
 	}
 	rest(63 * endpoints) // so that all of the burst is in one term
 	begin := chainOf(0, 5)
 	for i, want := range []uint32{1000, 1000, 750, 667, 625} {
 		blocks := append(begin[:5:5], chainOf(uint64(i+1), 10)[5:]...)
-		if got := p.creditBytes(blocks, endpoints)[9]; got != want {
+		if got := p.creditBytes(blocks, endpoints, 0)[9]; got != want {
 			t.Errorf("request %d of a burst: credited for %d of 1000, want %d", i+1, got, want)
 		}
 	}
 	rest(3 * endpoints)
-	if got := p.creditBytes(begin, endpoints)[4]; got != 500 {
+	if got := p.creditBytes(begin, endpoints, 0)[4]; got != 500 {
 		t.Errorf("later: credited for %d of 500", got)
 	}
 }

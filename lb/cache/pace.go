@@ -17,8 +17,7 @@ import (
 // load adds is learned from how the answers of one endpoint differ, and taken off before endpoints are compared. An
 // endpoint with more load is slower, but no slower endpoint.
 type paces struct {
-	paceState
-	pending   pendingAnswers
+	sharedTimes
 	version   uint64 // changes with what lists are made of: see update
 	updatedAt time.Duration
 	lists     lb.DerivedLists
@@ -114,15 +113,15 @@ const (
 	turnCost = outputCost / 2
 )
 
-// observe learns from an answer: at once, or when this worker next learns together with others.
+// observe learns from an answer.
 func (p *paces) observe(now time.Duration, o *lb.Outcome) {
 	a := pacedAnswer{tokens: o.OutputTokens}
 	if o.PerToken > 0 && o.OutputTokens >= minPacedTokens {
 		a.addr, a.kind = o.Addr, answerKind{o.Model, o.Streamed}
 		a.load, a.log = min(math.Log1p(max(0, o.Load)), maxLogLoad), math.Log(o.PerToken.Seconds())
 	}
-	if a.tokens > 0 && !p.pending.add(&a) {
-		p.learn(now, &a)
+	if a.tokens > 0 {
+		p.sharedTimes.observe(now, &a)
 	}
 }
 

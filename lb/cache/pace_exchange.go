@@ -8,9 +8,10 @@ import (
 )
 
 // The workers of a gateway learn together how fast endpoints are: what is known of a cluster is one value of shared
-// memory. A worker keeps the answers that it sees until its next exchange. Then it reads that value, learns from them,
-// and writes it, as one step. So each answer counts once, all workers have the same levels, but for an interval, and so
-// the same lists, and a worker that is new knows what the others do.
+// memory, and where somebody has a target, another one what is known of the times to the first token. A worker keeps
+// the answers that it sees until its next exchange. Then it reads that value, learns from them, and writes it, as one
+// step. So each answer counts once, all workers have the same levels, but for an interval, and so the same lists, and a
+// worker that is new knows what the others do.
 
 const (
 	// maxPendingAnswers is how many answers a worker keeps until its next exchange. More would not show more.
@@ -48,14 +49,39 @@ func (n *pendingAnswers) add(a *pacedAnswer) bool {
 	return n.together
 }
 
+// sharedTimes is what a worker knows of times that all workers learn together, and its own answers that are not shared
+// yet.
+type sharedTimes struct {
+	paceState
+	pending pendingAnswers
+}
+
+// observe learns from an answer: at once, or when this worker next learns together with others.
+func (p *sharedTimes) observe(now time.Duration, a *pacedAnswer) {
+	if !p.pending.add(a) {
+		p.learn(now, a)
+	}
+}
+
 // Exchange learns how fast endpoints are together with the other VMs that use the key. It is called at every tick; a VM
 // in which it never was learns alone, and at once. So does one whose memory fails, until it works again: then the value
 // counts that was learned last.
 func (c *Tracker) Exchange(now time.Duration, kv lb.KV, key string) {
-	p := &c.paces
+	if c.paces.exchange(now, kv, key) {
+		c.paces.version++
+	}
+}
+
+// ExchangeFirsts does so for the times to the first token, where somebody has a target.
+func (c *Tracker) ExchangeFirsts(now time.Duration, kv lb.KV, key string) {
+	c.firsts.exchange(now, kv, key)
+}
+
+// exchange returns whether what lists are made of has changed.
+func (p *sharedTimes) exchange(now time.Duration, kv lb.KV, key string) (changed bool) {
 	n := &p.pending
 	if !n.used || n.together && now-n.triedAt < exchangeInterval && now >= n.triedAt {
-		return
+		return false
 	}
 	seen := n.answers
 	*n = pendingAnswers{together: true, triedAt: now} // so that what makes learning fail does so once
@@ -65,24 +91,22 @@ func (c *Tracker) Exchange(now time.Duration, kv lb.KV, key string) {
 			next, newer := p.joined(now, string(raw))
 			next.learnAll(now, seen)
 			if len(seen) == 0 && !newer {
-				p.take(next)
-				return
+				return p.take(next)
 			}
 			if err = kv.Set(key, next.pack(now), cas); err == nil {
-				p.take(next)
 				n.answers = seen[:0]
-				return
+				return p.take(next)
 			}
 		}
 		if !errors.Is(err, lb.ErrMismatch) {
 			next := p.clone()
 			next.learnAll(now, seen)
-			p.take(next)
 			n.together = false
-			return
+			return p.take(next)
 		}
 	}
 	n.answers, n.used, n.triedAt = seen, true, now-exchangeInterval
+	return false
 }
 
 // learnAll learns from what a worker has seen.
@@ -101,7 +125,7 @@ func (p *paceState) learnAll(now time.Duration, seen []pacedAnswer) {
 func (p *paceState) joined(now time.Duration, shared string) (next paceState, newer bool) {
 	all, ok := readPaces(shared, max(now, p.learnedAt)+maxClockLead)
 	if !ok || all.learnedAt < p.learnedAt {
-		return p.clone(), p.outputs > 0
+		return p.clone(), p.learnedAt > 0
 	}
 	for addr, e := range p.endpoints {
 		if all.endpoints[addr] == nil && now-e.lastAt <= idleEndpointTTL {
@@ -127,14 +151,13 @@ func (p *paceState) clone() paceState {
 	return c
 }
 
-// take goes on with another state.
-func (p *paces) take(next paceState) {
-	changed := next.length != p.length || next.margin != p.margin || len(next.endpoints) != len(p.endpoints)
+// take goes on with another state, and returns whether what lists are made of has changed.
+func (p *paceState) take(next paceState) (changed bool) {
+	changed = next.length != p.length || next.margin != p.margin || len(next.endpoints) != len(p.endpoints)
 	for addr, e := range next.endpoints {
 		own := p.endpoints[addr]
 		changed = changed || own == nil || own.level != e.level || own.known != e.known
 	}
-	if p.paceState = next; changed {
-		p.version++
-	}
+	*p = next
+	return changed
 }

@@ -51,11 +51,13 @@ const (
 //   - A block that more than commonShare of the requests begin with is not credited. Every endpoint will need it, and
 //     the prompts behind it should be spread before one cache is full and the others are empty.
 //   - Of n requests in one burst that begin with the block, each is credited for 1/n of it.
-func (p *popularity) creditBytes(blocks []prompt.Block, endpoints int) []uint32 {
+//   - A block behind such a beginning is the conversation's own. It is credited for more than its length, up to twice
+//     with an ownGain of 1 behind one that all need: see ownGain.
+func (p *popularity) creditBytes(blocks []prompt.Block, endpoints int, ownGain float64) []uint32 {
 	if p.counts == nil && len(blocks) > 0 {
 		p.counts = new([2][sketchRow]blockCount)
 	}
-	credits := p.credits(blocks, endpoints)
+	credits := p.credits(blocks, endpoints, ownGain)
 	p.burst.advance(endpoints)
 	p.requests, p.blocks = p.requests+1, p.blocks+len(blocks)
 	if p.requests >= min(max(sketchSpanMin, sketchSpan*endpoints), sketchSpanMax) {
@@ -65,7 +67,9 @@ func (p *popularity) creditBytes(blocks []prompt.Block, endpoints int) []uint32 
 }
 
 // tryCreditBytes returns what creditBytes would for a request of now, counted by countRequest. Nothing is counted.
-func (p *popularity) tryCreditBytes(now time.Duration, blocks []prompt.Block, endpoints int) []uint32 {
+func (p *popularity) tryCreditBytes(
+	now time.Duration, blocks []prompt.Block, endpoints int, ownGain float64,
+) []uint32 {
 	tried := *p
 	if tried.counts == nil {
 		tried.counts = new([2][sketchRow]blockCount)
@@ -76,7 +80,7 @@ func (p *popularity) tryCreditBytes(now time.Duration, blocks []prompt.Block, en
 		before[i] = [2]blockCount{*x, *y}
 	}
 	tried.countRequest(now)
-	credits := tried.credits(blocks, endpoints)
+	credits := tried.credits(blocks, endpoints, ownGain)
 	for i, b := range blocks {
 		x, y := tried.cells(b.Key)
 		*x, *y = before[i][0], before[i][1]
@@ -85,18 +89,27 @@ func (p *popularity) tryCreditBytes(now time.Duration, blocks []prompt.Block, en
 }
 
 // credits counts the blocks of a request, and returns the bytes that matches of them are credited for.
-func (p *popularity) credits(blocks []prompt.Block, endpoints int) []uint32 {
+func (p *popularity) credits(blocks []prompt.Block, endpoints int, ownGain float64) []uint32 {
 	credits := make([]uint32, len(blocks))
 	sum, from, maxShare := 0.0, 0, math.Inf(1)
 	if max(p.thisTerm, p.lastTerm) >= endpoints {
 		maxShare = commonShare
 	}
+	// Of the beginning that is shared: its length, and how much of it other endpoints have to serve.
+	shared, elsewhere := 0.0, 0.0
 	noise, perRequest := float64(p.blocks)/sketchRow, 1/float64(p.requests+1)
 	for i, b := range blocks {
 		count, burst := p.count(b.Key)
-		if share := max(0, float64(count)-noise) * perRequest; share <= maxShare {
-			fair := share * float64(endpoints)
-			sum += float64(b.End-from) / max(1, fair*fair, float64(burst))
+		length, share := float64(b.End-from), max(0, float64(count)-noise)*perRequest
+		switch fair := share * float64(endpoints); {
+		case share > maxShare:
+			shared, elsewhere = shared+length, elsewhere+length
+		case fair > 1:
+			shared, elsewhere = shared+length, elsewhere+length*(1-1/fair)
+			sum += length / max(fair*fair, float64(burst))
+		default:
+			gain := 1 + ownGain*elsewhere/max(1, shared)
+			sum += length * gain / max(1, float64(burst))
 		}
 		from = b.End
 		credits[i] = uint32(math.Ceil(sum))

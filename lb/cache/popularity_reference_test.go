@@ -71,7 +71,7 @@ func TestPopularityAgainstExactCounts(t *testing.T) {
 			for i := range rapid.IntRange(0, 4).Draw(rt, "blocks") {
 				blocks = append(blocks, prompt.Block{Key: spreadKey(1 + 8*family + i), End: 512 * (i + 1)})
 			}
-			got, want := p.creditBytes(blocks, endpoints), exact.creditBytes(blocks, endpoints)
+			got, want := p.creditBytes(blocks, endpoints, 0), exact.creditBytes(blocks, endpoints)
 			for i := range want {
 				if got[i] != uint32(math.Ceil(want[i])) {
 					rt.Fatalf("%d blocks of family %d: %d bytes, exactly %v", i+1, family, got[i], want[i])
@@ -81,11 +81,12 @@ func TestPopularityAgainstExactCounts(t *testing.T) {
 	})
 }
 
-// A longer match never earns less, and none more than its length; the first request for a prompt earns all of it.
+// A longer match never earns less, and none more than its length, with the gain of what is behind a shared beginning;
+// the first request for a prompt earns all of it.
 func TestCreditBytesGrowWithTheMatch(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var p popularity
-		endpoints := rapid.IntRange(1, 50).Draw(rt, "endpoints")
+		endpoints, gain := rapid.IntRange(1, 50).Draw(rt, "endpoints"), rapid.Float64Range(0, 1).Draw(rt, "gain")
 		key := rapid.Custom(func(rt *rapid.T) uint64 { return spreadKey(rapid.IntRange(1, 30).Draw(rt, "key")) })
 		for request := range rapid.IntRange(1, 60).Draw(rt, "requests") {
 			p.countRequest(time.Duration(request) * time.Second)
@@ -96,8 +97,9 @@ func TestCreditBytesGrowWithTheMatch(t *testing.T) {
 				blocks = append(blocks, prompt.Block{Key: key.Draw(rt, "key"), End: end})
 			}
 			last := uint32(0)
-			for i, credit := range p.creditBytes(blocks, endpoints) {
-				if credit < last || int(credit) > blocks[i].End {
+			for i, credit := range p.creditBytes(blocks, endpoints, gain) {
+				most := int(math.Ceil(float64(blocks[i].End) * (1 + gain)))
+				if credit < last || int(credit) > most {
 					rt.Fatalf("%d bytes are credited for %d blocks of %d bytes, %d for one less", credit, i+1,
 						blocks[i].End, last)
 				}

@@ -39,7 +39,7 @@ func TestTermsOfPopularity(t *testing.T) {
 			p.count(block.Key)
 		}
 		p.burst = burstSketch{period: 9} // the earlier ones were in another burst
-		if got := p.creditBytes([]prompt.Block{block}, 4)[0]; (got > 0) != (want > 0) {
+		if got := p.creditBytes([]prompt.Block{block}, 4, 0)[0]; (got > 0) != (want > 0) {
 			t.Errorf("%d requests of 4 endpoints: credited for %d", requests, got)
 		}
 	}
@@ -49,7 +49,7 @@ func TestTermsOfPopularity(t *testing.T) {
 		for range share {
 			p.count(block.Key)
 		}
-		if got := p.creditBytes([]prompt.Block{block}, 1)[0]; (got > 0) != want {
+		if got := p.creditBytes([]prompt.Block{block}, 1, 0)[0]; (got > 0) != want {
 			t.Errorf("%d of 8 requests: credited for %d", share, got)
 		}
 	}
@@ -59,10 +59,10 @@ func TestTermsOfPopularity(t *testing.T) {
 func TestSpanOfPopularity(t *testing.T) {
 	for endpoints, want := range map[int]int{1: 64, 4: 64, 5: 80, 100: 1600, 1 << 20: sketchSpanMax} {
 		p := popularity{requests: want - 2}
-		if p.creditBytes(nil, endpoints); p.requests != want-1 {
+		if p.creditBytes(nil, endpoints, 0); p.requests != want-1 {
 			t.Errorf("%d endpoints: halved at %d requests", endpoints, p.requests)
 		}
-		if p.creditBytes(nil, endpoints); p.requests != want/2 {
+		if p.creditBytes(nil, endpoints, 0); p.requests != want/2 {
 			t.Errorf("%d endpoints: %d requests after the span, want %d", endpoints, p.requests, want/2)
 		}
 	}

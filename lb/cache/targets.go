@@ -35,7 +35,19 @@ const (
 // logarithm of the time is a sum of what its kind of prompt takes, of how slow the endpoint is, and of what the load
 // there adds. A kind is a model and the length of the prompt, by powers of two; what is cached of it is as of such
 // prompts usually is.
-type firstTimes struct{ paceState }
+//
+// It is learned only where somebody has a target: an answer costs a logarithm and two lookups.
+type firstTimes struct {
+	sharedTimes
+	wanted   bool
+	wantedAt time.Duration // when there was a target last
+}
+
+// want has times be learned from now on.
+func (f *firstTimes) want(now time.Duration) {
+	f.wanted, f.wantedAt = true, max(now, f.wantedAt)
+	f.pending.used = true
+}
 
 // firstKind returns the kind of prompts of so many tokens for a model.
 func firstKind(model uint64, prompt int64) answerKind {
@@ -44,10 +56,10 @@ func firstKind(model uint64, prompt int64) answerKind {
 
 // observe learns from an answer.
 func (f *firstTimes) observe(now time.Duration, o *lb.Outcome) {
-	if o.TTFT <= 0 || o.PlannedPrompt <= 0 {
+	if f.wanted = f.wanted && now-f.wantedAt <= idleEndpointTTL; !f.wanted || o.TTFT <= 0 || o.PlannedPrompt <= 0 {
 		return
 	}
-	f.learn(now, &pacedAnswer{
+	f.sharedTimes.observe(now, &pacedAnswer{
 		addr: o.Addr, kind: firstKind(o.Model, o.PlannedPrompt),
 		load: min(math.Log1p(max(0, o.Load)), maxLogLoad), log: math.Log(o.TTFT.Seconds()),
 	})
@@ -60,6 +72,9 @@ func (f *firstTimes) observe(now time.Duration, o *lb.Outcome) {
 func (c *Tracker) InTime(now time.Duration, l lb.List, r *lb.Request, t lb.Target) lb.List {
 	if t == (lb.Target{}) {
 		return l
+	}
+	if !r.Trial {
+		c.firsts.want(now)
 	}
 	kind := firstKind(r.ModelName, r.PromptTokens)
 	key := lb.Mix(lb.Mix(lb.Mix(uint64(t.TTFT))^uint64(t.PerToken)) ^ kind.model ^ r.ModelName)

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"math"
+	"reflect"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 // targeted is a fleet whose answers a tracker has seen for a minute, at these mean loads.
 func targeted(seed uint64, loads []float64, slower ...float64) (*Tracker, *fleet) {
 	c, f := NewTracker(), newFleet(seed, slower...)
+	c.InTime(f.now, fleetList(len(slower)), oneModel, lb.Target{TTFT: time.Second})
 	f.paces, f.load = &c.paces, loads
 	f.run(time.Minute)
 	return c, f
@@ -37,9 +39,11 @@ func TestServersAreInTime(t *testing.T) {
 	}
 }
 
-// Where the first token comes in time is learned for each length of prompts.
+// Where the first token comes in time is learned for each length of prompts, by all workers together.
 func TestFirstTokensInTime(t *testing.T) {
 	c, f := targeted(1, []float64{4, 4}, 1, 1)
+	other, _ := targeted(2, []float64{4, 4}, 1, 1)
+	shared := &memory{}
 	answer := func(i int, prompt int64, ttft float64) {
 		n := math.Round(1 + 7*f.rng.Float64())
 		c.Observe(f.now, time.Hour, lb.Outcome{
@@ -54,15 +58,51 @@ func TestFirstTokensInTime(t *testing.T) {
 		answer(0, 60000, 0.4)
 		answer(1, 60000, 0.4)
 	}
+	c.ExchangeFirsts(f.now, shared, "key")
 	most := func(prompt int64) float64 {
 		r := &lb.Request{ModelName: 1, PromptTokens: prompt}
-		return c.InTime(f.now, fleetList(2), r, lb.Target{TTFT: 3 * time.Second}).Candidates[0].Capacity
+		target, later := lb.Target{TTFT: 3 * time.Second}, f.now+summaryInterval
+		other.InTime(f.now, fleetList(2), r, target)
+		other.ExchangeFirsts(later, shared, "key")
+		if own, others := c.firsts, other.firsts; !reflect.DeepEqual(own.kinds, others.kinds) {
+			t.Fatalf("a worker knows %+v, another one %+v", own.kinds, others.kinds)
+		}
+		return other.InTime(later, fleetList(2), r, target).Candidates[0].Capacity
 	}
 	if short, long := most(1000), most(60000); short <= long || long < 5 {
 		t.Errorf("%g short prompts are in time, and %g long ones", short, long)
 	}
 	if other := most(200); other != 0 {
 		t.Errorf("of prompts that were never seen %g are said to be in time", other)
+	}
+}
+
+// Times to the first token are learned while somebody has a target, and for ten minutes more: not before there is one,
+// nor because a trial has one.
+func TestFirstTimesAreLearnedForTargets(t *testing.T) {
+	target := lb.Target{PerToken: time.Second} // a header may add the other time
+	trial := *oneModel
+	trial.Trial = true
+	for name, c := range map[string]struct {
+		request *lb.Request
+		target  lb.Target
+		later   time.Duration
+		learned bool
+	}{
+		"no target":        {oneModel, lb.Target{}, 0, false},
+		"a target":         {oneModel, target, 0, true},
+		"a trial's":        {&trial, target, 0, false},
+		"it had one":       {oneModel, target, idleEndpointTTL, true},
+		"it had one, once": {oneModel, target, idleEndpointTTL + 1, false},
+	} {
+		tracker := NewTracker()
+		tracker.InTime(0, fleetList(1), c.request, c.target)
+		tracker.Observe(c.later, time.Hour, lb.Outcome{
+			Addr: fleetAddr(0), PlannedPrompt: 1000, TTFT: time.Second, Duration: time.Minute,
+		})
+		if got := len(tracker.firsts.endpoints) > 0; got != c.learned {
+			t.Errorf("%s: learned is %t", name, got)
+		}
 	}
 }
 
@@ -125,8 +165,10 @@ func TestCapacityOfEnginesStays(t *testing.T) {
 // Whatever answers and targets are: numbers of requests are above 0, costs are numbers, and a longer time never has
 // fewer requests in it.
 func TestTargetsAreBounded(t *testing.T) {
+	const maxCounted = 2 << 40 // tokens: a prompt and an answer as long as requests may say
 	rapid.Check(t, func(rt *rapid.T) {
 		c, now := NewTracker(), time.Duration(0)
+		c.InTime(now, fleetList(3), oneModel, lb.Target{TTFT: time.Second})
 		duration := func(name string) time.Duration { return time.Duration(rapid.Int64Min(-1).Draw(rt, name)) }
 		for range rapid.IntRange(1, 100).Draw(rt, "answers") {
 			now += time.Duration(rapid.Int64Range(-1e9, 1e9).Draw(rt, "later"))
@@ -135,14 +177,14 @@ func TestTargetsAreBounded(t *testing.T) {
 				PerToken: duration("per token"), OutputTokens: rapid.Int64().Draw(rt, "output"),
 				TTFT: duration("ttft"), Duration: duration("duration"), Load: rapid.Float64().Draw(rt, "load"),
 				PlannedPrompt: rapid.Int64Range(-1, 4).Draw(rt, "prompt"),
-				CountedTokens: rapid.Int64().Draw(rt, "counted"),
+				CountedTokens: rapid.Int64Range(-1, maxCounted).Draw(rt, "counted"),
 			})
 		}
 		r := &lb.Request{ModelName: 1, PromptTokens: rapid.Int64Range(-1, 4).Draw(rt, "tokens")}
 		target := lb.Target{TTFT: duration("wanted"), PerToken: duration("wanted per token")}
 		for _, o := range c.InTime(now, fleetList(3), r, target).Candidates {
 			if o.OverSlope != 0 && !(o.Capacity >= minInTime/2 && o.Capacity < maxInTime) ||
-				!(o.OverSlope >= 0 && o.OverSlope < 1<<40*2*lateCost/minInTime*maxInTime) {
+				!(o.OverSlope >= 0 && o.OverSlope <= maxCounted*lateCost/minInTime) {
 				rt.Fatalf("%+v", o)
 			}
 		}

@@ -65,9 +65,11 @@ type Tracker struct {
 	answers    answerStats
 	paces      paces
 	firsts     firstTimes
+	prefills   prefills
 	inTime     lb.DerivedLists
 	ttl        time.Duration // of the latest plan
 	losses     uint64
+	scraped    uint64 // losses that metrics have shown, beside those of answers
 	scratch    []time.Duration
 }
 
@@ -78,7 +80,8 @@ func NewTracker() *Tracker {
 	}
 }
 
-// Retention returns the TTL of the latest plan, and how many times an endpoint was found to have lost its cache.
+// Retention returns the TTL of the latest plan, and how many times answers have shown that an endpoint has lost its
+// cache.
 func (c *Tracker) Retention() (ttl time.Duration, losses uint64) { return c.ttl, c.losses }
 
 // CountRequest counts a request of any kind.
@@ -88,14 +91,17 @@ func (c *Tracker) CountRequest(now time.Duration) { c.popularity.countRequest(no
 func (c *Tracker) PerRequest() int64 { return c.answers.perRequest() }
 
 // CreditBytes counts a request with the given blocks that one of so many endpoints may serve, and returns
-// [lb.Prefix.CreditBytes] for it: the length of a match, less for popular blocks.
-func (c *Tracker) CreditBytes(blocks []prompt.Block, endpoints int) []uint32 {
-	return c.popularity.creditBytes(blocks, endpoints)
+// [lb.Prefix.CreditBytes] for it: the length of a match, less for popular blocks, and more behind them: see
+// [Summary.OwnGain].
+func (c *Tracker) CreditBytes(blocks []prompt.Block, endpoints int, ownGain float64) []uint32 {
+	return c.popularity.creditBytes(blocks, endpoints, ownGain)
 }
 
 // TryCreditBytes returns what CreditBytes would for a request that came now, and counts nothing.
-func (c *Tracker) TryCreditBytes(now time.Duration, blocks []prompt.Block, endpoints int) []uint32 {
-	return c.popularity.tryCreditBytes(now, blocks, endpoints)
+func (c *Tracker) TryCreditBytes(
+	now time.Duration, blocks []prompt.Block, endpoints int, ownGain float64,
+) []uint32 {
+	return c.popularity.tryCreditBytes(now, blocks, endpoints, ownGain)
 }
 
 // Observe learns from an answer. longest is the configured TTL, to which learned TTLs are limited.
@@ -104,6 +110,26 @@ func (c *Tracker) Observe(now, longest time.Duration, o lb.Outcome) {
 	c.answers.observe(now, &o)
 	c.paces.observe(now, &o)
 	c.firsts.observe(now, &o)
+	c.prefills.observe(&o)
+}
+
+// PrefillTime returns how long an engine takes for so many tokens of a prompt for a model, about: rather too long.
+func (c *Tracker) PrefillTime(model uint64, tokens int64) time.Duration {
+	return time.Duration(c.prefills.of(model) * float64(max(0, tokens)) * float64(time.Second))
+}
+
+// Lose notes that an endpoint has lost its cache at that time, as metrics of its engine show. Calls for the same loss
+// change nothing.
+func (c *Tracker) Lose(addr string, at time.Duration) {
+	e := c.endpoints[addr]
+	if e == nil {
+		e = newEndpointCache(at)
+		c.endpoints[addr] = e
+	}
+	if at > e.lostAt {
+		e.lostAt, e.logOdds = at, 0
+		c.scraped++
+	}
 }
 
 // endpointCache is what is known of one endpoint's cache.
@@ -247,17 +273,32 @@ func (s *Summary) CreditGrowthOf(tier uint8) float64 {
 	return s.creditGrowth[tier]
 }
 
+// OwnGain returns by how much more a conversation's own part of a prompt is worth behind a part that others share, from
+// 0 to 1, for a request of the tier: most while no request waits for prefill. What is shared earns little credit, so
+// that little holds the conversation where it was; while requests wait the load has to decide, and where caches evict
+// what they hold. Without streamed answers it is 0.
+func (s *Summary) OwnGain(tier uint8, longest time.Duration) float64 {
+	growth := s.CreditGrowthOf(tier)
+	if growth <= 0 || s.DisplacementFactor(longest) > 1 {
+		return 0
+	}
+	waiting := math.Sqrt(growth / growthPerWaiting)
+	return max(0, 1-waiting/maxIdleWaiting)
+}
+
 // Summarize updates the summary for the candidates once per summaryInterval, and at once after a loss. The TTL is the
 // median of the candidates', at most longest. Endpoints with less than half of it are listed with their own, and so are
 // those that lost their cache more recently.
 func (c *Tracker) Summarize(now, longest time.Duration, cs []lb.Candidate, s *Summary) {
-	if s.TTL > 0 && now-s.updatedAt < summaryInterval && s.losses == c.losses {
+	if s.TTL > 0 && now-s.updatedAt < summaryInterval && s.losses == c.losses+c.scraped {
 		return
 	}
 	pruneIdle(c.answers.times, now, cs, func(t *answerTimes) time.Duration { return t.lastAt })
 	pruneIdle(c.paces.endpoints, now, cs, func(p *pace) time.Duration { return p.lastAt })
 	pruneIdle(c.firsts.endpoints, now, cs, func(p *pace) time.Duration { return p.lastAt })
-	*s = Summary{TTL: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(now, cs)}
+	*s = Summary{
+		TTL: longest, updatedAt: now, losses: c.losses + c.scraped, creditGrowth: c.answers.creditGrowth(now, cs),
+	}
 	c.ttl = longest
 	if len(c.endpoints) == 0 || len(cs) == 0 {
 		return

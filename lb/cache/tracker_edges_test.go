@@ -158,3 +158,28 @@ func TestPeriodsOfABurst(t *testing.T) {
 		}
 	}
 }
+
+// A loss that is told applies at once, also to a plan of a moment ago and to an endpoint without answers. Told again it
+// is nothing new, it is not counted as found in answers, and what was recorded later counts.
+func TestRetentionIsToldOfALoss(t *testing.T) {
+	l := newTestTracker(3, longestTTL)
+	l.answers(0, 20, 900, 880)
+	l.ttls()
+	at := l.now
+	for range 3 {
+		l.Lose(l.cs[0].Addr, at)
+		l.Lose(l.cs[1].Addr, at)
+		l.Lose(l.cs[1].Addr, at-time.Minute)
+		if _, short := l.plan(); len(short) != 2 || short[0].TTL != l.now-at || short[1].TTL != l.now-at {
+			t.Fatalf("%v after the loss: %v", l.now-at, short)
+		}
+		l.now += 10 * time.Second
+	}
+	l.want(t, 2, longestTTL, longestTTL)
+	l.answer(lb.Outcome{Addr: l.cs[0].Addr, PlannedAt: at - 1, PromptTokens: 1000, ExpectedTokens: 900})
+	l.answers(0, 20, 900, 880)
+	if _, losses := l.Retention(); losses != 0 || l.endpoints[l.cs[0].Addr].ttlAt(l.now) < longestTTL {
+		t.Errorf("%d losses, a TTL of %v: an answer planned before the loss counts", losses,
+			l.endpoints[l.cs[0].Addr].ttlAt(l.now))
+	}
+}

@@ -17,6 +17,8 @@ type Sample struct {
 	Counted   bool          // Inflight is known
 	Page      uint64        // digest of the scraped page, 0 for none
 	Frozen    bool          // the page stands still, though the endpoint has answered: frozen.go
+	LostAt    time.Duration // when the page showed that the cache is lost, 0 for never: lost.go
+	ShownAt   time.Duration // when a page did so last, also where several engines answer in turn
 }
 
 // orZero returns a field, 0 if it is missing.

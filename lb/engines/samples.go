@@ -34,6 +34,8 @@ type costList struct {
 // shared by all its policies, so that it survives a change of the configuration.
 type Samples struct {
 	OnUpdate func(now time.Duration) // called when there are new samples; nil for nobody
+	// OnLoss is called with every update for each endpoint whose cache was lost at any time; nil for nobody.
+	OnLoss func(addr string, at time.Duration)
 
 	engines         map[string]*engine        // by address
 	targets         []string                  // names of the metrics configured as targets
@@ -43,6 +45,7 @@ type Samples struct {
 	version         uint64                    // changes with every sample and with adapterRequests
 	configs         lb.EqualConfigs[*Config]
 	lists           *recent.Cache[costKey, costList]
+	ranksVersion    uint64 // of which there are
 }
 
 // New returns the samples of a cluster that has none yet.
@@ -74,7 +77,11 @@ func (g *Samples) Update(now time.Duration, targets []string, samples map[string
 			delete(g.engines, addr)
 		}
 	}
+	g.ranksVersion = 0
 	for addr, sample := range samples {
+		if _, isRank := lb.RankOf(addr); isRank {
+			g.ranksVersion += lb.EndpointHash(addr)
+		}
 		e := g.engines[addr]
 		if e == nil {
 			e = &engine{}
@@ -85,6 +92,9 @@ func (g *Samples) Update(now time.Duration, targets []string, samples map[string
 		}
 		e.Sample = sample
 		e.seen.follow(&sample)
+		if sample.LostAt > 0 && g.OnLoss != nil {
+			g.OnLoss(addr, sample.LostAt)
+		}
 		g.addAdapters(now, &sample.Loaded)
 		g.addAdapters(now, &sample.Waiting)
 	}

@@ -81,7 +81,7 @@ func (s *Speed) Learn(now time.Duration) {
 		fresh = estimate{}
 	}
 	with := s.kept.with(fresh)
-	if s.told = with.estimate; !over { // from too few streams to be kept: it may be far off
+	if s.told = with.estimate; !over { // reported, but not kept while streams are too few
 		return
 	}
 	if s.best = (estimate{}); s.told.off() <= maxError {

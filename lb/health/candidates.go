@@ -101,13 +101,16 @@ func (h *Health) rebuild(now time.Duration, v *lb.View, config *ClusterConfig, l
 		normalizeWeights(cs, len(tiers))
 		baseline := h.baselineFailureRate(now)
 		for i := range cs {
-			cs[i].Weight *= h.endpoints[cs[i].Addr].weightFactor(now, baseline)
+			cs[i].Weight *= h.of(cs[i].Addr).weightFactor(now, baseline)
 		}
 		h.addSlowStart(now, cs, config, l)
 	}
 	changing := slices.ContainsFunc(h.current, func(e *endpointHealth) bool { return e.changesWithTime(now) })
 	if l.starting != nil || changing {
 		l.validUntil = now + lb.RefreshEvery
+	}
+	if first := config.Health.FirstWait; v.IsNew(now, first) {
+		l.validUntil = min(l.validUntil, v.CameAt+first)
 	}
 }
 
@@ -123,13 +126,15 @@ func (h *Health) eligible(now time.Duration, v *lb.View, config *ClusterConfig) 
 		return nil, nil, lb.ReasonNoHealthyEndpoint
 	}
 	gatewayCounts, total := countPriorities(v, list)
-	may := maxEjections(config.Health.MaxEjectionPercent, len(list), total)
+	may := maxEjections(config.Health.MaxEjectionPercent, countServers(list), total)
 	if list = h.withoutEjected(now, list, &config.Health, may); len(list) == 0 {
 		return nil, nil, lb.ReasonNoHealthyEndpoint
 	}
 	counts, _ := countPriorities(v, list)
 	tiers := splitLoad(counts)
-	config.Health.markPanic(tiers, gatewayCounts)
+	if !v.IsNew(now, config.Health.FirstWait) { // else requests wait for the healthy ones
+		config.Health.markPanic(tiers, gatewayCounts)
+	}
 	if !slices.ContainsFunc(tiers, func(t tier) bool { return !t.panics }) {
 		return nil, nil, lb.ReasonPanicThreshold
 	}

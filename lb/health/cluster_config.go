@@ -18,10 +18,10 @@ type ClusterConfig struct {
 	Health            Config
 }
 
-// Weight returns the endpoint's weight: the configured one, else the gateway's, else 1.
+// Weight returns the endpoint's weight: the configured one, else the gateway's, else 1. Each rank has its server's.
 func (cfg *ClusterConfig) Weight(e *lb.Endpoint) float64 {
 	weight := e.Weight
-	if w, ok := cfg.Weights[e.Addr]; ok {
+	if w, ok := cfg.Weights[lb.ServerOf(e.Addr)]; ok {
 		weight = w
 	}
 	if weight <= 0 {
@@ -74,5 +74,6 @@ type Config struct {
 	MaxEjectionPercent  int           // percent of the endpoints that may be ejected at once; at least one may
 	SlowStart           time.Duration // in which a new or returned endpoint reaches its full share of requests
 	PanicThreshold      int           // percent of usable endpoints below which native balancing decides
+	FirstWait           time.Duration // in which PanicThreshold does not count for a view's first endpoints
 	EjectsAll           bool          // all may be ejected, if MaxEjectionPercent allows that: native balancing decides
 }

@@ -40,13 +40,13 @@ func (h *Health) CountEjected(now time.Duration) (n int) {
 
 // IsEjected reports whether the endpoint is ejected, under any configuration.
 func (h *Health) IsEjected(now time.Duration, addr string) bool {
-	e := h.endpoints[addr]
+	e := h.of(addr)
 	return e != nil && now < e.until
 }
 
 // EjectedSince reports whether the endpoint is ejected under the configuration, and was not yet at the given time.
 func (h *Health) EjectedSince(since, now time.Duration, addr string, cfg *Config) bool {
-	e := h.endpoints[addr]
+	e := h.of(addr)
 	return e != nil && e.from > since && now < e.ejectedUntil(cfg)
 }
 

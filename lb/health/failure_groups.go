@@ -73,7 +73,7 @@ func (g *group) failuresElsewhere(now time.Duration, o *lb.Outcome, prior float6
 	n := 0
 	if g != nil {
 		for i := range g.endpoints {
-			if e := &g.endpoints[i]; e.addr != o.Addr && now-e.lastAt < groupWindow {
+			if e := &g.endpoints[i]; e.addr != lb.ServerOf(o.Addr) && now-e.lastAt < groupWindow {
 				shares[n] = (prior + e.outcomes*e.shareLike(o)) / (1 + e.outcomes)
 				n++
 			}

@@ -79,6 +79,7 @@ type sighting struct {
 
 // Observe learns from the outcome of a request that was balanced with the given configuration.
 func (h *Health) Observe(now time.Duration, o lb.Outcome, config *ClusterConfig) {
+	o.Addr = lb.ServerOf(o.Addr)
 	e, ok := h.endpoints[o.Addr]
 	switch {
 	case !ok || o.Verdict == lb.Neutral:
@@ -98,8 +99,8 @@ func (h *Health) NeedsClient(now time.Duration) bool {
 
 // WeightOf returns the weight that a failure would have, from 0 to 1: how surely it is the endpoint's.
 func (h *Health) WeightOf(now time.Duration, o *lb.Outcome) float64 {
-	e, ok := h.endpoints[o.Addr]
-	if !ok {
+	e := h.of(o.Addr)
+	if e == nil {
 		return 0
 	}
 	return failureWeight(h.failuresElsewhere(now, e, o))

@@ -25,7 +25,7 @@ const (
 // also explains how much a failure counts. New and returned endpoints start slowly: see slow_start.go. One VM has one
 // Health per cluster; Export and Import share ejections between VMs.
 type Health struct {
-	endpoints     map[string]*endpointHealth // by address
+	endpoints     map[string]*endpointHealth // by address, of ranks their server's
 	endpointLists []*endpointList
 	current       []*endpointHealth // those in the latest views
 	groups        groups
@@ -65,7 +65,10 @@ func New() *Health {
 func (h *Health) Ejections() uint64 { return h.ejectionCount }
 
 // Knows reports whether the endpoint is in the latest views, or is ejected.
-func (h *Health) Knows(addr string) bool { return h.endpoints[addr] != nil }
+func (h *Health) Knows(addr string) bool { return h.of(addr) != nil }
+
+// of returns what is known of an endpoint, nil for nothing: of a rank what is known of its server.
+func (h *Health) of(addr string) *endpointHealth { return h.endpoints[lb.ServerOf(addr)] }
 
 // endpointList is one of several lists of a cluster's endpoints: see [lb.View.ListID].
 type endpointList struct {
@@ -83,7 +86,7 @@ func (h *Health) updateView(now time.Duration, v *lb.View) {
 	}
 	known := 0
 	for i := range v.Endpoints {
-		if h.endpoints[v.Endpoints[i].Addr] != nil {
+		if h.of(v.Endpoints[i].Addr) != nil {
 			known++
 		}
 	}
@@ -102,7 +105,7 @@ func (h *Health) updateEndpoints(now time.Duration, startsSlowly bool) {
 	h.current = h.current[:0]
 	for _, list := range h.endpointLists {
 		for i := range list.view.Endpoints {
-			addr := list.view.Endpoints[i].Addr
+			addr := lb.ServerOf(list.view.Endpoints[i].Addr)
 			e, ok := h.endpoints[addr]
 			if !ok {
 				e = &endpointHealth{firstSeen: now, startsSlowly: startsSlowly}
@@ -136,7 +139,7 @@ func (h *Health) endpointList(now time.Duration, id uint64) *endpointList {
 	return l
 }
 
-// maxEjections returns how many endpoints may be ejected in addition to those that the gateway considers unusable: a
+// maxEjections returns how many servers may be ejected in addition to those that the gateway considers unusable: a
 // percentage of all, but at least one while the gateway uses all.
 func maxEjections(percent, available, total int) int {
 	if percent <= 0 {
@@ -146,16 +149,20 @@ func maxEjections(percent, available, total int) int {
 }
 
 // withoutEjected returns the usable endpoints that are not ejected under the configuration. It excludes at most the
-// given number of endpoints, those with the longest ejection first, and all only if the configuration allows that.
+// given number of servers, those with the longest ejection first, and all only if the configuration allows that.
 func (h *Health) withoutEjected(now time.Duration, usable []*lb.Endpoint, cfg *Config, most int) []*lb.Endpoint {
 	var until []time.Duration
+	var all servers
 	for _, e := range usable {
-		if out := h.endpoints[e.Addr].ejectedUntil(cfg); now < out {
+		if !all.next(e) {
+			continue
+		}
+		if out := h.of(e.Addr).ejectedUntil(cfg); now < out {
 			until = append(until, out)
 		}
 	}
 	if !cfg.EjectsAll {
-		most = min(most, len(usable)-1)
+		most = min(most, all.n-1)
 	}
 	if len(until) == 0 || most <= 0 {
 		return usable
@@ -163,12 +170,17 @@ func (h *Health) withoutEjected(now time.Duration, usable []*lb.Endpoint, cfg *C
 	order.Up(until)
 	shortest := until[max(0, len(until)-most)] // shorter ejections have no effect
 	left := make([]*lb.Endpoint, 0, len(usable))
+	var at servers
+	out := false // the server of the endpoint is excluded
 	for _, e := range usable {
-		if most > 0 && h.endpoints[e.Addr].ejectedUntil(cfg) >= shortest {
-			most--
-			continue
+		if at.next(e) {
+			if out = most > 0 && h.of(e.Addr).ejectedUntil(cfg) >= shortest; out {
+				most--
+			}
 		}
-		left = append(left, e)
+		if !out {
+			left = append(left, e)
+		}
 	}
 	return left
 }

@@ -36,7 +36,7 @@ type startList struct {
 // what it adds for each request in flight. Endpoints in slow start are ignored: their load is not typical.
 func (h *Health) ObserveGrant(p *lb.Plan, candidate int, l lb.Load) {
 	c := &p.Candidates[candidate]
-	if e := h.endpoints[c.Addr]; e == nil || e.starting {
+	if e := h.of(c.Addr); e == nil || e.starting {
 		return
 	}
 	for unit, mean := range h.meanLoad {
@@ -82,7 +82,7 @@ func (h *Health) addSlowStart(now time.Duration, cs []lb.Candidate, config *Clus
 	var groups [startGroups + 1][]int
 	load, request := h.typicalLoad(config.Unit)
 	for i := range cs {
-		e := h.endpoints[cs[i].Addr]
+		e := h.of(cs[i].Addr)
 		part, since := e.startShare(now, &config.Health)
 		if e.starting = part < 1; e.starting {
 			at := since / max(1, config.Health.SlowStart/startGroups) % (startGroups + 1)

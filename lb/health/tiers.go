@@ -97,17 +97,44 @@ func usable(v *lb.View) []*lb.Endpoint {
 	return out
 }
 
-// countPriorities returns the counts of all priorities, given the usable endpoints, and the size of the cluster.
+// servers counts the servers of endpoints in their order: the ranks of one follow one another.
+type servers struct {
+	n    int
+	last string
+}
+
+// next counts the server of the next endpoint, and reports whether that is another one than before.
+func (s *servers) next(e *lb.Endpoint) bool {
+	server := lb.ServerOf(e.Addr)
+	if server == s.last {
+		return false
+	}
+	s.n, s.last = s.n+1, server
+	return true
+}
+
+// countServers returns of how many servers the endpoints are.
+func countServers(list []*lb.Endpoint) int {
+	var of servers
+	for _, e := range list {
+		of.next(e)
+	}
+	return of.n
+}
+
+// countPriorities returns the counts of all priorities, given the usable endpoints, and the size of the cluster in
+// servers.
 func countPriorities(v *lb.View, usable []*lb.Endpoint) (priorities []priorityCounts, total int) {
 	var last uint8
 	for i := range v.Endpoints {
 		last = max(last, v.Endpoints[i].Priority)
 	}
 	priorities = make([]priorityCounts, int(last)+1)
+	var all servers
 	for i := range v.Endpoints {
 		if e := &v.Endpoints[i]; e.State != lb.Draining {
 			priorities[e.Priority].total++
-			total++
+			all.next(e)
 		}
 	}
 	for _, e := range usable {
@@ -117,7 +144,7 @@ func countPriorities(v *lb.View, usable []*lb.Endpoint) (priorities []priorityCo
 			priorities[e.Priority].degraded++
 		}
 	}
-	return priorities, total
+	return priorities, all.n
 }
 
 // markPanic marks the tiers below the panic threshold, by the endpoints that the gateway considers usable. There are

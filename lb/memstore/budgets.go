@@ -9,14 +9,14 @@ import (
 // until all of them are unused:
 //
 //	offset  size  header
-//	0       4     magic, "WGB1"
+//	0       4     magic, "WGB2"
 //	4       4     length of the section in bytes
 //	8       2     B, the number of states; fewer than rows if those at the end are unused
 //	10      2     row that was served last, 0xffff for none
 //	12      2     F, the number of refusals
 //	14      2     T, the number of tasks
 //
-//	16            B states of 72 bytes, of the rows in their order: the numbers of a budget.State, float64
+//	16            B states of 88 bytes, of the rows in their order: the numbers of a budget.State, float64
 //	then          F refusals of 34 bytes: key 8, since 8, expires 8, tokens 8, row 2; all but key and row float64
 //	then          T tasks: see task
 type budgets struct {
@@ -27,9 +27,9 @@ type budgets struct {
 }
 
 const (
-	budgetMagic   = 0x31424757 // "WGB1"
+	budgetMagic   = 0x32424757 // "WGB2"
 	budgetHeader  = 16
-	stateSize     = 9 * 8
+	stateSize     = 11 * 8
 	refusalSize   = 34
 	budgetLenAt   = 4
 	budgetCountAt = 8
@@ -150,6 +150,6 @@ func (b *budgets) put(row int, s budget.State) {
 func fields(s *budget.State) [stateSize / 8]*float64 {
 	return [...]*float64{
 		&s.At, &s.MissingTokens, &s.MissingRequests, &s.Deficit, &s.Closed,
-		&s.TokenRate, &s.RequestRate, &s.TakenAt, &s.Interval,
+		&s.TokenRate, &s.RequestRate, &s.TakenAt, &s.Interval, &s.Told, &s.Asks,
 	}
 }

@@ -20,7 +20,7 @@ func someBudgets() *budgets {
 	b := &budgets{last: 1, refusals: budget.Refusals{{Key: 1, Since: 2, Expires: 3, Tokens: 4, Row: 5}}}
 	b.put(1, budget.State{
 		At: 1, MissingTokens: 2, MissingRequests: 3, Deficit: -4, Closed: 5,
-		TokenRate: 6, RequestRate: 7, TakenAt: 8, Interval: 9,
+		TokenRate: 6, RequestRate: 7, TakenAt: 8, Interval: 9, Told: 10, Asks: 1,
 	})
 	b.tasks = b.tasks.add(lb.TaskID{1, 2}, 3, 4, 5*time.Second, 6*time.Second, 7, 1)
 	return b

@@ -4,13 +4,13 @@
 // An owner is one VM, and a scope is the name under which load is counted together. These values are in shared memory:
 //
 //	key                          value
-//	warmgate/3/table/SLOT        table: the load of each endpoint of one scope, and the latest steps of each owner;
+//	warmgate/4/table/SLOT        table: the load of each endpoint of one scope, and the latest steps of each owner;
 //	                             its budgets, its tasks, and the requests that wait
-//	warmgate/3/sheet/SLOT/INDEX  checkpoint: what one owner holds in the table of the slot
-//	warmgate/3/life/INDEX        when one owner, of whom requests wait, was last seen: see life.go
-//	warmgate/3/roster            owner directory: the live owners, their latest heartbeats, and their indexes
-//	warmgate/3/taking            slot assignment: the scope that got a slot last
-//	warmgate/3/prefix/PAGE       page of the prefix index
+//	warmgate/4/sheet/SLOT/INDEX  checkpoint: what one owner holds in the table of the slot
+//	warmgate/4/life/INDEX        when one owner, of whom requests wait, was last seen: see life.go
+//	warmgate/4/roster            owner directory: the live owners, their latest heartbeats, and their indexes
+//	warmgate/4/taking            slot assignment: the scope that got a slot last
+//	warmgate/4/prefix/PAGE       page of the prefix index
 //
 // Their formats are at the top of table.go, checkpoint.go, directory.go and slots.go, and in package prefixindex. All
 // numbers are little-endian.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // expireTasks abandons the tasks that were not renewed in time, and forgets those that ended long ago. It reports
@@ -35,6 +36,36 @@ func (d *draft) abandon(i int, now time.Duration) {
 	t := d.openBudgets().tasks.at(i)
 	d.refund(t.row(), t.tokens())
 	d.endTask(i, now, lb.TaskAbandoned)
+}
+
+// complete ends the i-th task with what is said of it, which counts once. A task that was abandoned was given back all
+// that it was charged: now it is charged what it has used.
+func (d *draft) complete(i int, now time.Duration, use lb.TaskUse) (end lb.TaskEnd, changed bool) {
+	t := d.openBudgets().tasks.at(i)
+	hash := t.hash()
+	switch t.end() {
+	case lb.TaskUnknown:
+		if use.Tokens >= 0 {
+			d.correct(now, correction{hash: hash, tokens: float64(use.Tokens - t.tokens())})
+		}
+		d.endTask(i, now, lb.TaskCompleted)
+		end, changed = lb.TaskCompleted, true
+	case lb.TaskCompleted:
+		return lb.TaskEnded, false
+	case lb.TaskAbandoned:
+		if end = lb.TaskAbandoned; use.Tokens >= 0 {
+			t[50] = taskCharged
+			changed = true
+			d.correct(now, correction{hash: hash, tokens: float64(use.Tokens), requests: 1})
+		}
+	default:
+		return lb.TaskAbandoned, false
+	}
+	if use.Closed > 0 {
+		r := use.Restriction()
+		changed = d.changeState(d.find(hash), func(s *budget.State) { s.Restrict(millis(now), &r) }) || changed
+	}
+	return end, changed
 }
 
 // endTask notes that the i-th task has ended, and counts it no more.

@@ -25,7 +25,7 @@ func (pl *placer) enqueue(now time.Duration, d *draft, r *reservation, matched [
 	}
 	list, ok := r.scope.list(d.queue, r.plan)
 	if !ok {
-		return lb.ErrNoRoom
+		return lb.ErrQueueFull
 	}
 	ticket := pl.ticket(now, d, r, &w, list, matched)
 	if isNew && !ticket.Open && pl.admit(now, d, r, ticket) != nil {
@@ -83,8 +83,8 @@ func (pl *placer) ticket(
 	if !p.HasBudget() { // else capacity becomes free with time, however much is in flight
 		t.Inflight = d.requests()
 	}
-	if row := pl.wanted(r, matched); row >= 0 && (d.queue.Patient() < queue.MaxPatient || !t.Open) {
-		t.Wants = row
+	if row, patience := pl.wanted(r, matched); row >= 0 && (d.queue.Patient() < queue.MaxPatient || !t.Open) {
+		t.Wants, t.Patience = row, patience
 	}
 	for i, n := range matched {
 		if n > 0 {
@@ -95,16 +95,29 @@ func (pl *placer) ticket(
 }
 
 // wanted returns the row of the full endpoint that the request should rather wait for than take another one, because
-// most of its prompt is there: -1 for none.
-func (pl *placer) wanted(r *reservation, matched []int) int {
+// most of its prompt is there, and for how long: -1 for none.
+func (pl *placer) wanted(r *reservation, matched []int) (row int, patience time.Duration) {
 	if matched == nil || r.plan.Wait.Patience <= 0 || r.plan.Home.LoadFactor > 0 {
-		return -1
+		return -1, 0
 	}
 	i := lb.Preferred(r.plan, pl.loads, matched)
 	if i == lb.Full || matched[i] == 0 || !r.plan.Candidates[i].IsFull(pl.loads[i]) {
-		return -1
+		return -1, 0
 	}
-	return r.scope.rows[i]
+	isOpen := false
+	for c, l := range pl.loads {
+		isOpen = isOpen || !r.plan.Candidates[c].IsFull(l)
+	}
+	if patience = r.plan.Patience(matched[i], isOpen); patience == 0 {
+		return -1, 0
+	}
+	return r.scope.rows[i], patience
+}
+
+// isPatient reports whether there is such an endpoint.
+func (pl *placer) isPatient(r *reservation, matched []int) bool {
+	row, _ := pl.wanted(r, matched)
+	return row >= 0
 }
 
 // enqueueAgain puts a request into the queue whose ticket was lost.

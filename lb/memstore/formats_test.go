@@ -32,6 +32,8 @@ func TestFormats(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	set := lb.Override{Target: 7, Set: lb.TargetLimits{1, -1, 0}, Over: lb.TargetLimits{2, 3, 4}}
+	s.Overrides(now, plan.Scope, &set, func([]lb.Override, error) {})
 	number, err := strconv.Atoi(slot(p, "table"))
 	if err != nil {
 		t.Fatal(err)
@@ -47,13 +49,15 @@ func TestFormats(t *testing.T) {
 		Uint32(0).Uint64(0).Uint32(1).Uint64(70).      // rows
 		Uint64(hashes[0]).Uint64(hashes[1]).Raw(plan.Scope)
 	for key, want := range map[string]wire.Writer{
-		"warmgate/3/table/" + slot(p, "table"): table,
-		"warmgate/3/sheet/" + slot(p, "table") + "/0": wire.Writer(nil).
+		"warmgate/4/table/" + slot(p, "table"): table,
+		"warmgate/4/sheet/" + slot(p, "table") + "/0": wire.Writer(nil).
 			Uint64(owner).Uint32(0).Uint32(0), // from before the table had rows
-		"warmgate/3/roster": wire.Writer("WGR1").Uint32(1).Duration(now + time.Second).
+		"warmgate/4/roster": wire.Writer("WGR1").Uint32(1).Duration(now + time.Second).
 			Uint64(owner).Duration(now + time.Second),
-		"warmgate/3/taking": wire.Writer(nil).Uint16(uint16(number)).Uint16(tick).Raw(plan.Scope),
-		"warmgate/3/prefix/" + slot(p, "prefix"): wire.Writer(nil).Uint64(0x0102030405060708).
+		"warmgate/4/limits": wire.Writer(nil).Uint64(7).Float64(1).Float64(-1).Float64(0).
+			Float64(2).Float64(3).Float64(4).Byte(0),
+		"warmgate/4/taking": wire.Writer(nil).Uint16(uint16(number)).Uint16(tick).Raw(plan.Scope),
+		"warmgate/4/prefix/" + slot(p, "prefix"): wire.Writer(nil).Uint64(0x0102030405060708).
 			Uint32(uint32(hashes[0])).Uint16(tick).Raw(strings.Repeat("\x00", 3*6)),
 	} {
 		if got := p.Vals[key]; !bytes.Equal(got, want) {
@@ -73,11 +77,11 @@ func TestFormatsOfLife(t *testing.T) {
 	s.Poll(now + time.Second)
 	const owner = 1
 	want := wire.Writer(nil).Uint64(owner).Duration(now + time.Second)
-	if got := p.Vals["warmgate/3/life/0"]; !bytes.Equal(got, want) {
+	if got := p.Vals["warmgate/4/life/0"]; !bytes.Equal(got, want) {
 		t.Errorf("got %x, want %x", got, []byte(want))
 	}
 	s.Release(now, 1)
-	if s.Poll(now + 2*time.Second); !bytes.Equal(p.Vals["warmgate/3/life/0"], want) {
+	if s.Poll(now + 2*time.Second); !bytes.Equal(p.Vals["warmgate/4/life/0"], want) {
 		t.Error("written although nothing waits")
 	}
 }
@@ -85,7 +89,7 @@ func TestFormatsOfLife(t *testing.T) {
 // slot returns the number in the key of the only value of a kind that is longer than a byte.
 func slot(p *memstoretest.Process, kind string) (number string) {
 	for key, val := range p.Vals {
-		if n, ok := strings.CutPrefix(key, "warmgate/3/"+kind+"/"); ok && len(val) > 1 {
+		if n, ok := strings.CutPrefix(key, "warmgate/4/"+kind+"/"); ok && len(val) > 1 {
 			number = n
 		}
 	}
@@ -102,15 +106,15 @@ func TestFormatsOfBudgets(t *testing.T) {
 	}
 	closed := budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: time.Second}
 	s.Restrict(now+80*time.Millisecond, "llm", addrs[1], closed)
-	key := "warmgate/3/table/" + slot(p, "table")
+	key := "warmgate/4/table/" + slot(p, "table")
 	_, got, _ := bytes.Cut(p.Vals[key], []byte("llm"))
 	const start = 3_600_000
-	want := wire.Writer("WGB1").Uint32(16 + 2*72).Uint16(2).Uint16(0).Uint16(0).Uint16(0)
+	want := wire.Writer("WGB2").Uint32(16 + 2*88).Uint16(2).Uint16(0).Uint16(0).Uint16(0)
 	// Both took one in turn; the first one then another, 80 ms after its first, when 8 tokens had refilled.
 	want = want.Float64(start + 80).Float64(992).Float64(1.96).Float64(0).Float64(0).
-		Float64(6000).Float64(30).Float64(start + 80).Float64(80)
+		Float64(6000).Float64(30).Float64(start + 80).Float64(80).Float64(0).Float64(0)
 	want = want.Float64(start + 80).Float64(496).Float64(0.98).Float64(500).Float64(1000).
-		Float64(6000).Float64(30).Float64(start + 40).Float64(0)
+		Float64(6000).Float64(30).Float64(start + 40).Float64(0).Float64(0).Float64(0)
 	if !bytes.Equal(got, want) {
 		t.Errorf("\n got %x\nwant %x", got, []byte(want))
 	}
@@ -125,19 +129,19 @@ func TestFormatsOfTasks(t *testing.T) {
 	var id lb.TaskID
 	s.Schedule(now, 5, 30*time.Second, plan, func(task lb.Task, _ error) { id = task.ID })
 	s.Schedule(now+time.Second, 6, 30*time.Second, plan, func(lb.Task, error) {})
-	_, got, _ := bytes.Cut(p.Vals["warmgate/3/table/"+slot(p, "table")], []byte("llm"))
+	_, got, _ := bytes.Cut(p.Vals["warmgate/4/table/"+slot(p, "table")], []byte("llm"))
 	const start = 3_600_000
-	want := wire.Writer("WGB1").Uint32(16 + 72 + 34 + 51).Uint16(1).Uint16(0).Uint16(1).Uint16(1)
+	want := wire.Writer("WGB2").Uint32(16 + 88 + 34 + 51).Uint16(1).Uint16(0).Uint16(1).Uint16(1)
 	want = want.Float64(start).Float64(6000).Float64(0).Float64(0).Float64(0).
-		Float64(6000).Float64(0).Float64(start).Float64(0)
+		Float64(6000).Float64(0).Float64(start).Float64(0).Float64(0).Float64(0)
 	want = want.Uint64(6).Float64(start + 1000).Float64(start + 1000 + 1.1*59_000 + 1100).Float64(6000).Uint16(0)
 	want = want.Raw("\x01\x02\x03\x04\x05\x06\x07\x08").Raw(string(id[8:])).Uint64(5).Uint64(lb.EndpointHash(addrs[0])).
 		Uint64(start + 30_000).Uint32(30_000).Uint32(6000).Uint16(0).Byte(0)
 	if !bytes.Equal(got, want) {
 		t.Errorf("\n got %x\nwant %x", got, []byte(want))
 	}
-	s.Complete(now+2*time.Second, "llm", id, -1, func(lb.TaskEnd, error) {})
-	val := p.Vals["warmgate/3/table/"+slot(p, "table")]
+	s.Complete(now+2*time.Second, "llm", id, lb.TaskUse{Tokens: -1}, func(lb.TaskEnd, error) {})
+	val := p.Vals["warmgate/4/table/"+slot(p, "table")]
 	ended := wire.Writer(nil).Uint64(start + 32_000).Uint32(30_000).Uint32(6000).Uint16(0).Byte(uint8(lb.TaskCompleted))
 	if !bytes.HasSuffix(val, ended) {
 		t.Errorf("\n got %x\nwant %x at the end", val, []byte(ended))

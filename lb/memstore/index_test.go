@@ -38,7 +38,7 @@ func TestIndex(t *testing.T) {
 		t.Errorf("after the TTL: %+v", got)
 	}
 	for key := range kv.vals {
-		if !strings.HasPrefix(key, "warmgate/3/one/prefix/") {
+		if !strings.HasPrefix(key, "warmgate/4/one/prefix/") {
 			t.Errorf("key %s", key)
 		}
 	}

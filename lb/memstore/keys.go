@@ -11,9 +11,10 @@ import (
 // at the same time, and by the pages of the prefix index. Released keys keep their names, also where the code has other
 // names by now.
 const (
-	keyPrefix     = "warmgate/3/" // 3 is the version of the layout: values of another layout have other keys
+	keyPrefix     = "warmgate/4/" // 4 is the version of the layout: values of another layout have other keys
 	directoryKey  = keyPrefix + "roster"
 	assignmentKey = keyPrefix + "taking"
+	overridesKey  = keyPrefix + "limits" // format: lb/overrides.go
 )
 
 // tableSlots is how many scopes one gateway can count at the same time.
@@ -43,7 +44,7 @@ func pageKey(part string, number int) string {
 // Prepare creates the keys of the embedded store in shared memory, unless they exist. It must run before any worker
 // runs, because creating a key is not a compare-and-swap: see [lb.KV].
 func Prepare(kv lb.KV) error {
-	for _, key := range []string{directoryKey, assignmentKey} {
+	for _, key := range []string{directoryKey, assignmentKey, overridesKey} {
 		switch _, _, err := kv.Get(key); {
 		case errors.Is(err, lb.ErrNotFound):
 			return prepare(kv)
@@ -54,7 +55,8 @@ func Prepare(kv lb.KV) error {
 	return nil
 }
 
-// prepare creates each key that does not exist. The owner directory comes last: where it exists, all others do.
+// prepare creates each key that does not exist. The owner directory comes last: where it exists, all others do, but for
+// keys of later versions.
 func prepare(kv lb.KV) error {
 	var failed error
 	create := func(key string, val []byte) {
@@ -66,6 +68,7 @@ func prepare(kv lb.KV) error {
 		}
 	}
 	create(assignmentKey, []byte{0})
+	create(overridesKey, []byte{0})
 	for slot := range tableSlots {
 		create(tableKey(slot), []byte{0})
 	}

@@ -107,7 +107,7 @@ func BenchmarkScheduleComplete(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				s.Complete(time.Hour, plan.Scope, schedule(), 100, func(lb.TaskEnd, error) {})
+				s.Complete(time.Hour, plan.Scope, schedule(), lb.TaskUse{Tokens: 100}, func(lb.TaskEnd, error) {})
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func FuzzSharedMemory(f *testing.F) {
 		for key := range uint64(5) {
 			s.Schedule(time.Hour, key, time.Second, budgeted, func(t lb.Task, _ error) { task = t.ID })
 		}
-		s.Complete(time.Hour, "llm", task, 7, func(lb.TaskEnd, error) {})
+		s.Complete(time.Hour, "llm", task, lb.TaskUse{Tokens: 7}, func(lb.TaskEnd, error) {})
 		s.Renew(time.Hour, "llm", task, time.Second, func(bool, error) {})
 		waits := *budgeted
 		waits.Wait = lb.Wait{Max: time.Second, Length: 9, Class: lb.Class{ID: 1, Weight: 1}}
@@ -146,9 +146,9 @@ func FuzzSharedMemory(f *testing.F) {
 	f.Fuzz(func(t *testing.T, table, directory, assignment []byte) {
 		p := memstoretest.NewProcess(t)
 		for i := range 256 {
-			p.Vals[fmt.Sprintf("warmgate/3/table/%d", i)] = table
+			p.Vals[fmt.Sprintf("warmgate/4/table/%d", i)] = table
 		}
-		p.Vals["warmgate/3/roster"], p.Vals["warmgate/3/taking"] = directory, assignment
+		p.Vals["warmgate/4/roster"], p.Vals["warmgate/4/taking"] = directory, assignment
 		s := p.NewStore()
 		plan := storetest.Even(storetest.Addrs(3))
 		for id := range lb.LeaseID(3) {

@@ -40,7 +40,7 @@ func (pl *placer) place(now time.Duration, d *draft, r *reservation) (err error)
 		return pl.placeByBudget(now, d, r)
 	}
 	matched := pl.matchedBlocks(sc, d.table, r.matches)
-	if p.Wait.Waits() && (d.queue != nil && d.queue.Waiting() > 0 || pl.wanted(r, matched) >= 0) {
+	if p.Wait.Waits() && (d.queue != nil && d.queue.Waiting() > 0 || pl.isPatient(r, matched)) {
 		return pl.enqueue(now, d, r, matched)
 	}
 	choice := lb.Decide(p, pl.loads, matched)

@@ -25,13 +25,14 @@ func (pl *placer) placeByBudget(now time.Duration, d *draft, r *reservation) err
 }
 
 // chargeBudget chooses an endpoint and charges it, or notes when the request is likely to be placed. What is set aside
-// for those that wait and for the first n refusals is not for it. If it reports that limits have changed, the table has
-// to be written. pl.loads are those of the candidates.
+// for those that wait and for the first n refusals is not for it. If it reports a change beside no charge, the table
+// has to be written. pl.loads are those of the candidates.
 func (pl *placer) chargeBudget(now time.Duration, d *draft, r *reservation, n int) (charged, changed bool) {
 	tokens := r.plan.AddedTokens(0)
 	ts, last, changed := pl.targets(now, d, r, n)
 	i := budget.Choose(ts, last, float64(tokens))
 	if i == budget.None {
+		changed = changed || r.told
 		if r.expect(ts); changed {
 			d.putStates(pl.entries, ts)
 		}

@@ -24,14 +24,22 @@ func (pl *placer) placeTask(now time.Duration, d *draft, t *scheduling) (err err
 	}
 	b := d.openBudgets()
 	expired := d.expireTasks(now)
+	if i := b.tasks.withKey(t.key); i >= 0 && !b.tasks.at(i).id().IsOf(p.Budget.Call) {
+		if t.refused = lb.ErrOtherCall; !expired {
+			return lb.ErrOtherCall
+		}
+		return nil
+	}
 	if pl.again(now, d, t) {
 		return nil
 	}
 	pl.readLoads(d, sc)
+	b.refusals = b.refusals.Expire(millis(now))
 	n := budget.MaxRefusals
 	if t.key != 0 {
-		n = b.refusals.Expire(millis(now)).Find(t.key)
+		n = b.refusals.Find(t.key)
 	}
+	t.told = t.key == 0 || p.Budget.AgeBonus <= 0 || n == budget.MaxRefusals
 	charged, changed := pl.chargeBudget(now, d, &t.reservation, n)
 	switch {
 	case charged:
@@ -43,8 +51,8 @@ func (pl *placer) placeTask(now time.Duration, d *draft, t *scheduling) (err err
 		d.addLoad(t.row, lb.Load{Requests: 1, Tokens: t.tokens})
 		b.tasks = b.tasks.add(t.task.ID, t.key, d.hash(t.row), now, t.ttl, t.tokens, t.row)
 		return nil
-	case t.key != 0 && p.Budget.AgeBonus > 0:
-		t.remember(now, b)
+	case !t.told:
+		t.remember(now, b, pl.loads[t.grant.Index])
 	case !changed && !expired:
 		return lb.ErrOverBudget
 	}
@@ -80,10 +88,18 @@ func (pl *placer) again(now time.Duration, d *draft, t *scheduling) bool {
 // longer than expected, and rounded up.
 const callMargin = 1100 // ms
 
-// remember notes that the task was refused and is expected to be asked for again.
-func (t *scheduling) remember(now time.Duration, b *budgets) {
+// remember notes that the task was refused and is expected to be asked for again, at the target with the load.
+func (t *scheduling) remember(now time.Duration, b *budgets, load lb.Load) {
+	wait := t.expected
+	if most := t.plan.Budget.MaxHint; most > 0 {
+		wait = min(wait, most)
+	}
+	tokens := float64(t.plan.AddedTokens(0))
+	if c := &t.plan.Candidates[t.grant.Index]; t.plan.Budget.OwnCaps && c.IsFull(load) {
+		tokens = 0
+	}
 	b.refusals = b.refusals.Remember(&budget.Refusal{
-		Key: t.key, Since: millis(now), Expires: millis(now) + 1.1*millis(t.expected) + callMargin,
-		Tokens: float64(t.plan.AddedTokens(0)), Row: t.scope.rows[t.grant.Index],
+		Key: t.key, Since: millis(now), Expires: millis(now) + 1.1*millis(wait) + callMargin,
+		Tokens: tokens, Row: t.scope.rows[t.grant.Index],
 	})
 }

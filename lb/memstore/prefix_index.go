@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -27,11 +28,13 @@ func pagesIn(bytes int) int { return max(bytes/prefixindex.MaxPageSize, prefixin
 // The index is itself a cache: full pages evict entries, and a write that fails is lost.
 type prefixIndex struct {
 	kv     lb.KV
-	part   string       // of shared memory: see pageKey
-	number int          // of pages, for the latest prompt
-	pages  []loadedPage // that were read for the latest prompt
-	spans  []span       // of the latest prompt's blocks, as far as they are recorded
-	keys   keySet       // reused by forget
+	part   string         // of shared memory: see pageKey
+	number int            // of pages, for the latest prompt
+	pages  []loadedPage   // that were read for the latest prompt
+	blocks []prompt.Block // of the latest prompt, without inner ones
+	room   []prompt.Block // reused by blocks
+	spans  []span         // of these blocks, as far as they are recorded
+	keys   keySet         // reused by forget
 }
 
 // loadedPage is a page as it was read.
@@ -69,13 +72,19 @@ type Match struct {
 func (x *prefixIndex) start(p *lb.Prefix) {
 	x.number = pagesIn(p.IndexMemory.Local)
 	x.pages, x.spans = x.pages[:0], x.spans[:0]
+	x.blocks = p.Blocks
+	if prompt.Recorded(p.Blocks) < len(p.Blocks) {
+		x.room = slices.DeleteFunc(append(x.room[:0], p.Blocks...), func(b prompt.Block) bool { return b.Inner })
+		x.blocks = x.room
+	}
 }
 
-// locate sets spans to the leading blocks of the prompt that have entries, up to the first block without.
+// locate sets spans to the leading blocks of the prompt that have entries, up to the first block without. Inner blocks
+// do not count.
 func (x *prefixIndex) locate(p *lb.Prefix) {
 	x.start(p)
 	at := 0 // behind the entry that was found last, in its page
-	for k, b := range p.Blocks {
+	for k, b := range x.blocks {
 		if n := len(x.spans); n > 0 {
 			s := &x.spans[n-1]
 			if found := x.pages[s.page].page.search(b.Key, at); found >= 0 {
@@ -118,18 +127,51 @@ func (x *prefixIndex) load(l *loadedPage) {
 func (x *prefixIndex) find(now time.Duration, p *lb.Prefix) []Match {
 	x.locate(p)
 	var matches []Match
-	tick := tickOf(now)
+	tick, n, at := tickOf(now), 0, 0 // n is how many of all blocks precede
 	for _, s := range x.spans {
-		at := 0
+		at = 0
 		for k := s.from; k < s.to; k++ {
-			at = x.pages[s.page].page.search(p.Blocks[k].Key, at)
-			e := x.pages[s.page].page.at(at)
-			at += entrySize
-			for h := range maxHolders {
-				if tag, age := e.holder(h, tick); tag != 0 && age <= tickOf(p.TTLOf(tag)) {
-					matches = setMatch(matches, tag, k+1)
-				}
+			for p.Blocks[n].Inner {
+				n++
 			}
+			n++
+			at = x.pages[s.page].page.search(x.blocks[k].Key, at)
+			matches = x.pages[s.page].page.at(at).addTo(matches, n, p, tick)
+			at += entrySize
+		}
+	}
+	if n > 0 {
+		matches = x.findInner(matches, n, at, p, tick)
+	}
+	return matches
+}
+
+// findInner adds to the matches those of the inner blocks behind the first n, up to the first one without an entry. at
+// is behind the entry before them, in its page.
+func (x *prefixIndex) findInner(matches []Match, n, at int, p *lb.Prefix, tick uint16) []Match {
+	in := x.spans[len(x.spans)-1].page
+	for k := n; k < len(p.Blocks); k++ {
+		b := p.Blocks[k]
+		if !b.Inner {
+			continue
+		}
+		found := x.pages[in].page.search(b.Key, at)
+		if found < 0 {
+			in = x.open(x.ownPage(b))
+			if found = x.pages[in].page.search(b.Key, 0); found < 0 {
+				break
+			}
+		}
+		matches, at = x.pages[in].page.at(found).addTo(matches, k+1, p, tick), found+entrySize
+	}
+	return matches
+}
+
+// addTo sets the matches of the entry's holders to n blocks.
+func (e entry) addTo(matches []Match, n int, p *lb.Prefix, tick uint16) []Match {
+	for h := range maxHolders {
+		if tag, age := e.holder(h, tick); tag != 0 && age <= tickOf(p.TTLOf(tag)) {
+			matches = setMatch(matches, tag, n)
 		}
 	}
 	return matches
@@ -149,9 +191,9 @@ func setMatch(matches []Match, tag uint32, n int) []Match {
 // record records that the endpoint has all blocks of the prompt that was located last.
 func (x *prefixIndex) record(now time.Duration, p *lb.Prefix, tag uint32) {
 	tick := tickOf(now)
-	x.place(p.Blocks, tick)
+	x.place(x.blocks, tick)
 	for i := range x.pages {
-		blocks := x.blocksIn(i, p.Blocks)
+		blocks := x.blocksIn(i, x.blocks)
 		x.change(&x.pages[i], func(old page) (page, bool) { return old.record(blocks, tag, tick) })
 	}
 }

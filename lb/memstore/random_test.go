@@ -23,7 +23,7 @@ func TestRandomSlots(t *testing.T) {
 		}
 		r.OnGet = func(string) { r.interrupt(400) }
 		r.OnSet = func(key string) {
-			if key == "warmgate/3/taking" || strings.Contains(key, "/table/") {
+			if key == "warmgate/4/taking" || strings.Contains(key, "/table/") {
 				r.interrupt(4)
 			}
 		}

@@ -22,14 +22,19 @@ type reservation struct {
 	refused  error
 	expected time.Duration // how long it is likely to wait, beside an error
 	matched  []int         // of its candidates, while it waits
+	told     bool          // no store remembers its refusal: [budget.Tell] says when to ask again
 }
 
 // expect notes which of the targets is likely to take the request first, and when.
 func (r *reservation) expect(ts []budget.Target) {
 	tokens := float64(r.plan.AddedTokens(0))
 	i := budget.Earliest(ts, tokens)
+	wait := ts[i].Until(tokens)
+	if r.told {
+		i, wait = budget.Tell(ts, tokens)
+	}
 	r.grant = lb.Grant{Index: i, Left: ts[i].Left()}
-	r.expected = waitOf(ts[i].Until(tokens))
+	r.expected = waitOf(wait)
 }
 
 // maxWait bounds how long a request is expected to wait, in ms.

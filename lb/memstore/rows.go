@@ -8,11 +8,15 @@ import (
 // locate sets rows to the row of each candidate, and returns the table with rows for those that had none. scratch is
 // memory to reuse.
 func (sc *scope) locate(t table, l lb.List, scratch *[]uint64) (table, error) {
+	cs := l.Candidates
+	if len(cs) == 0 { // as sc.located is where nothing is known, whatever the rows are
+		sc.rows, sc.listKey, sc.located = sc.rows[:0], 0, l
+		return t, nil
+	}
 	if sc.rowsGeneration == t.generation() && sameEndpoints(&sc.located, &l) {
 		sc.located = l
 		return t, nil
 	}
-	cs := l.Candidates
 	if len(cs) == 1 {
 		return sc.locateOne(t, l)
 	}

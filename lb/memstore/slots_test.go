@@ -260,7 +260,7 @@ func TestPauseAssigningASlot(t *testing.T) {
 	}
 	first := ""
 	for name := range leases {
-		if w.slotOf(name) == "warmgate/3/table/0" {
+		if w.slotOf(name) == "warmgate/4/table/0" {
 			first = name
 		}
 	}

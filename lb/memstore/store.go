@@ -87,12 +87,12 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 }
 
 func (s *Store) reserveOrQueue(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
-	if len(p.Candidates) == 0 {
+	if p.HasNowhere() {
 		done(lb.Grant{}, lb.ErrFull)
 		return
 	}
 	s.ledger.reserved++
-	r := reservation{id: id, plan: p, scope: s.ledger.scope(tableName(p.Scope, p.Candidates[0].Addr))}
+	r := reservation{id: id, plan: p, scope: s.ledger.scope(tableFor(p))}
 	r.scope.queues = r.scope.queues || p.Wait.Waits()
 	if p.Prefix.NeedsLookup() {
 		r.matches = s.prefixes.find(now, &p.Prefix)

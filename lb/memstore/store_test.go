@@ -319,7 +319,7 @@ func TestDamageIsCorrected(t *testing.T) {
 	s := p.NewStore()
 	reserve(t, s, 1, storetest.Even(addrs[:1]))
 	for key, val := range p.Vals {
-		if len(val) > 128 && key[:17] == "warmgate/3/table/" {
+		if len(val) > 128 && key[:17] == "warmgate/4/table/" {
 			val[16+112] = 77 // the first row's requests, behind the header and one member
 		}
 	}

@@ -18,10 +18,13 @@ import (
 //	40      4     for how long it lives unless it is renewed, in ms
 //	44      4     tokens that it was charged, and counts while it lives
 //	48      2     row in which it is counted while it lives
-//	50      1     how it ended, an lb.TaskEnd; 0 while it lives
+//	50      1     how it ended, an lb.TaskEnd; 0 while it lives; taskCharged
 type task []byte
 
 const taskSize = 51
+
+// taskCharged is the end of a task that was abandoned, and charged when it was completed after that.
+const taskCharged = 4
 
 func (t task) id() lb.TaskID            { return lb.TaskID(t[:16]) }
 func (t task) key() uint64              { return wire.Uint64(t, 16) }

@@ -16,7 +16,7 @@ func (s *Store) Schedule(now time.Duration, key uint64, ttl time.Duration, p *lb
 	s.tasks++
 	t := scheduling{
 		reservation: reservation{plan: p, scope: s.ledger.scope(p.Scope)}, key: key, ttl: ttl,
-		task: lb.Task{ID: lb.NewTaskID(p.Random, s.self.owner, s.tasks)},
+		task: lb.Task{ID: lb.NewTaskID(p.Random, s.self.owner, s.tasks, p.Budget.Call)},
 	}
 	err := s.ledger.swap(now, t.scope, func(d *draft) error { return s.placer.placeTask(now, d, &t) })
 	if err != nil {
@@ -31,23 +31,13 @@ func (s *Store) Schedule(now time.Duration, key uint64, ttl time.Duration, p *lb
 }
 
 // Complete implements [lb.TaskStore].
-func (s *Store) Complete(now time.Duration, scope string, id lb.TaskID, actual int64, done func(lb.TaskEnd, error)) {
+func (s *Store) Complete(now time.Duration, scope string, id lb.TaskID, use lb.TaskUse, done func(lb.TaskEnd, error)) {
 	end := lb.TaskUnknown
 	err := s.changeTask(now, scope, id, func(d *draft, i int) (changed bool) {
 		if end = lb.TaskUnknown; i < 0 {
 			return false
 		}
-		t := d.budget.tasks.at(i)
-		switch end = t.end(); end {
-		case lb.TaskUnknown:
-			if actual >= 0 {
-				d.correct(now, correction{hash: t.hash(), tokens: float64(actual - t.tokens())})
-			}
-			d.endTask(i, now, lb.TaskCompleted)
-			end, changed = lb.TaskCompleted, true
-		case lb.TaskCompleted:
-			end = lb.TaskEnded
-		}
+		end, changed = d.complete(i, now, use)
 		return changed
 	})
 	if err != nil {

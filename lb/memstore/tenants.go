@@ -19,6 +19,15 @@ func tableName(scope, addr string) string {
 	return scope + "/" + strconv.Itoa(int(lb.EndpointHash(addr)%tenantTables))
 }
 
+// tableFor returns the name of the table that counts the candidates of the plan. One without any waits where the others
+// of its scope do.
+func tableFor(p *lb.Plan) string {
+	if len(p.Candidates) == 0 {
+		return p.Scope
+	}
+	return tableName(p.Scope, p.Candidates[0].Addr)
+}
+
 // mostRows returns how many rows the table may have.
 func (t table) mostRows() int {
 	if lb.IsOfTenants(t.scope()) {

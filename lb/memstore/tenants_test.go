@@ -46,7 +46,7 @@ func TestNamesThatAreMadeUp(t *testing.T) {
 	for _, val := range p.Vals {
 		largest, all = max(largest, len(val)), all+len(val)
 	}
-	if t.Logf("the largest table has %d bytes, all have %d", largest, all); largest > 50_000 || all > 500_000 {
+	if t.Logf("the largest table has %d bytes, all have %d", largest, all); largest > 56_000 || all > 520_000 {
 		t.Errorf("%d bytes, %d in the largest", all, largest)
 	}
 	for range 63 {

@@ -22,10 +22,10 @@ const tried lb.LeaseID = 0
 // Try returns what [Store.Reserve] would answer now. It makes the same step on a copy of the table, which it drops: so
 // nothing is counted, charged or recorded, and nobody waits.
 func (s *Store) Try(now time.Duration, p *lb.Plan) (t Trial) {
-	if len(p.Candidates) == 0 {
+	if p.HasNowhere() {
 		return Trial{Err: lb.ErrFull}
 	}
-	name := tableName(p.Scope, p.Candidates[0].Addr)
+	name := tableFor(p)
 	counts, err := s.ledger.lookup(name)
 	if err != nil {
 		return Trial{Err: err}

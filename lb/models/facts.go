@@ -19,6 +19,7 @@ type Facts struct {
 	readUntil     time.Duration   // until then requests are read for their models, since endpoints differ
 	lists         lb.DerivedLists // without endpoints, by a digest of those
 	listed        listed          // before any request has shown it
+	spreads       spreads         // over how many endpoints the requests for a model are spread
 	exportPending bool
 }
 
@@ -109,6 +110,16 @@ func (f *Facts) Absent(now time.Duration, model uint64, addr string) {
 	f.learned(now, m, e, &e.absent)
 }
 
+// IsAbsent reports whether the endpoint has answered that there is no such model, and is not asked again yet.
+func (f *Facts) IsAbsent(now time.Duration, model uint64, addr string) bool {
+	m := f.find(model)
+	if m == nil {
+		return false
+	}
+	e := m.find(lb.EndpointHash(addr))
+	return e != nil && e.absent.waits(now)
+}
+
 // TooLong notes that the endpoint has refused a prompt of so many bytes for its length. It says nothing if the endpoint
 // has served one as long lately: then the client wanted too long an answer.
 func (f *Facts) TooLong(now time.Duration, model uint64, addr string, length int64) {
@@ -156,7 +167,7 @@ func (f *Facts) refused(now time.Duration, model uint64, addr string) (*modelFac
 	if model == 0 {
 		return nil, nil
 	}
-	return f.at(now, model, lb.EndpointHash(addr))
+	return f.at(now, model, lb.EndpointHash(lb.ServerOf(addr)))
 }
 
 // at returns what is known of the model at the endpoint, which was asked for it there at that time; nil if there is no
@@ -224,7 +235,7 @@ func (f *Facts) Served(now time.Duration, model uint64, addr string, length int6
 	if model == 0 {
 		return
 	}
-	m, e := f.at(now, model, lb.EndpointHash(addr))
+	m, e := f.at(now, model, lb.EndpointHash(lb.ServerOf(addr)))
 	if !m.found(now) {
 		m.longest = 0
 	}
@@ -269,7 +280,7 @@ func (f *Facts) Filter(now time.Duration, r *lb.Request, l lb.List) lb.List {
 	return f.lists.Get(now, l, digest, func(cs []lb.Candidate) []lb.Candidate {
 		left := make([]lb.Candidate, 0, len(cs))
 		for i := range cs {
-			if e := m.find(lb.EndpointHash(cs[i].Addr)); e == nil || !e.avoids(now, r.Length) {
+			if e := m.find(lb.EndpointHash(lb.ServerOf(cs[i].Addr))); e == nil || !e.avoids(now, r.Length) {
 				left = append(left, cs[i])
 			}
 		}

@@ -52,7 +52,7 @@ func TestLackingByLists(t *testing.T) {
 			names = append(names, "sql")
 		}
 		if i > 0 { // the list of e0 is not known
-			lists.Take(now, c.Addr, names, false)
+			lists.Take(now, c.Addr, names, nil, false)
 		}
 	}
 	f.SetLists(lists)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -17,6 +18,7 @@ type Lists struct {
 	BegunAt time.Duration // when a VM last began to read them
 	ReadAt  time.Duration // when all of them had last been read, or found not to be readable
 	By      []List        // in the order of Endpoint
+	Names   []string      // ids that some list has, ascending once Ended; not all where they are many or long
 }
 
 // List is which models an endpoint lists.
@@ -32,6 +34,9 @@ const (
 	// What does not fit is not known.
 	MaxListEndpoints = 256
 	maxListModels    = 1 << 14
+	// maxNames and maxNameBytes bound the names in answers to clients.
+	maxNames     = 1 << 10
+	maxNameBytes = 1 << 14
 	// maxMissed is how many readings in a row may fail until a list does not count any more: an engine that is busy
 	// answers late.
 	maxMissed = 3
@@ -40,10 +45,16 @@ const (
 // Name returns the digest of a model's name in lists and in [lb.Request.ModelName].
 func Name(name string) uint64 { return xxhash.Sum64String(name) }
 
+// unnamed is what requests have that name no model.
+var unnamed = Name("")
+
 // ReadLists reads what Append has written. What is damaged is left out.
 func ReadLists(raw []byte) (l Lists) {
 	r := wire.NewReader(raw)
 	l.BegunAt, l.ReadAt = r.Duration(), r.Duration()
+	for range r.Count(1) {
+		l.Names = append(l.Names, string(r.Text()))
+	}
 	for r.Len() > 0 {
 		e := List{Endpoint: r.Uint64(), Since: r.Duration(), Missed: int(r.Byte())}
 		same, n := int(r.Uint16()), r.Count(8)
@@ -61,11 +72,21 @@ func ReadLists(raw []byte) (l Lists) {
 	return l
 }
 
-// Append appends the lists to dst: the times BegunAt and ReadAt as int64; for each endpoint its hash u64, Since i64,
-// Missed u8, the index u16 of an endpoint in front of it that has the same list, 65535 for none, the number of its own
-// models as an unsigned varint, and those as u64, all little-endian.
+// Append appends the lists to dst: the times BegunAt and ReadAt as int64; the number of names, and each with its length
+// in front, those as unsigned varints; for each endpoint its hash u64, Since i64, Missed u8, the index u16 of an
+// endpoint in front of it that has the same list, 65535 for none, the number of its own models as an unsigned varint,
+// and those as u64, all little-endian.
 func (l *Lists) Append(dst []byte) []byte {
 	w, models := wire.Writer(dst).Duration(l.BegunAt).Duration(l.ReadAt), 0
+	names, size := 0, 0
+	for names < len(l.Names) && size+len(l.Names[names]) <= maxNameBytes {
+		size += len(l.Names[names])
+		names++
+	}
+	w = w.Uvarint(uint64(names))
+	for _, name := range l.Names[:names] {
+		w = w.Text(name)
+	}
 	for i := range l.By {
 		e := &l.By[i]
 		same, own := -1, e.Models
@@ -104,11 +125,18 @@ func (l *Lists) find(endpoint uint64) (i int, found bool) {
 // Knows reports whether it was tried to read the list of the endpoint.
 func (l *Lists) Knows(addr string) bool { return l.of(lb.EndpointHash(addr)) != nil }
 
-// Take takes over what a reading of an endpoint's list has come to: the names in it, or nil if there is no such list.
-// late: there was no answer, which says nothing of the list that was read before until it happens three times in a row.
-func (l *Lists) Take(now time.Duration, addr string, names []string, late bool) {
-	models := make([]uint64, 0, len(names))
-	for _, name := range names {
+// Take takes over what a reading of an endpoint's list has come to: the ids in it and other names for them, or nil if
+// there is no such list. late: there was no answer, which says nothing of the list that was read before until it
+// happens three times in a row.
+func (l *Lists) Take(now time.Duration, addr string, ids, aliases []string, late bool) {
+	models := make([]uint64, 0, len(ids)+len(aliases))
+	for _, name := range ids {
+		m := Name(name)
+		if models = append(models, m); len(l.Names) < maxNames && !l.has(m) {
+			l.Names = append(l.Names, name)
+		}
+	}
+	for _, name := range aliases {
 		models = append(models, Name(name))
 	}
 	slices.Sort(models)
@@ -161,6 +189,24 @@ func (l *Lists) Ended(now time.Duration, addrs []string) {
 		left = append(left, e)
 	}
 	l.By = left
+	names := l.Names[:0]
+	for _, name := range l.Names {
+		if l.has(Name(name)) {
+			names = append(names, name)
+		}
+	}
+	order.Up(names)
+	l.Names = slices.Compact(names)
+}
+
+// has reports whether some list has the model.
+func (l *Lists) has(model uint64) bool {
+	for i := range l.By {
+		if has(l.By[i].Models, model) {
+			return true
+		}
+	}
+	return false
 }
 
 // listGroup is the endpoints that list the same.
@@ -173,6 +219,7 @@ type listGroup struct {
 type listed struct {
 	Lists
 	groups []listGroup
+	all    []uint64 // models that some endpoint lists; ascending
 	partly []uint64 // models that some endpoints list whose lists are known, but not all of these; ascending
 }
 
@@ -199,10 +246,12 @@ func (f *Facts) SetLists(lists Lists) {
 		}
 	}
 	for m, n := range endpoints {
+		l.all = append(l.all, m)
 		if n < known {
 			l.partly = append(l.partly, m)
 		}
 	}
+	slices.Sort(l.all)
 	slices.Sort(l.partly)
 	f.listed = l
 }
@@ -235,7 +284,7 @@ func (f *Facts) listing(now time.Duration, model uint64, m *modelFacts, list lb.
 	return f.lists.Get(now, list, digest, func(cs []lb.Candidate) []lb.Candidate {
 		left, found := make([]lb.Candidate, 0, len(cs)), false
 		for i := range cs {
-			if e := l.of(lb.EndpointHash(cs[i].Addr)); e != nil && e.Models != nil {
+			if e := l.of(lb.EndpointHash(lb.ServerOf(cs[i].Addr))); e != nil && e.Models != nil {
 				if !e.serves(now, model, m) {
 					continue
 				}
@@ -265,6 +314,24 @@ func (e *List) contradicts(now time.Duration, model uint64, fact *modelFact) boo
 		return fact.absent.waits(now)
 	}
 	return e.Models != nil && fact.servedAt > max(e.Since, fact.absent.from)
+}
+
+// Unlisted reports whether no endpoint of the view has the model: the lists of all are known, and were read the last
+// time that was tried, none of them has it, and no endpoint has served it all the same. id and name are of requests for
+// it, as for [Facts.Lacking].
+func (f *Facts) Unlisted(now time.Duration, id, name uint64, v *lb.View) bool {
+	l := &f.listed
+	if has(l.all, name) || name == unnamed {
+		return false
+	}
+	m := f.find(id)
+	for i := range v.Endpoints {
+		e := l.of(lb.EndpointHash(lb.ServerOf(v.Endpoints[i].Addr)))
+		if e == nil || e.Models == nil || e.Missed > 0 || e.serves(now, name, m) {
+			return false
+		}
+	}
+	return len(v.Endpoints) > 0
 }
 
 func has(models []uint64, model uint64) bool {

@@ -15,7 +15,7 @@ func listsOf(at time.Duration, names ...[]string) (l Lists) {
 	var addrs []string
 	for i, list := range names {
 		addr := fmt.Sprint("e", i)
-		l.Take(at, addr, list, false)
+		l.Take(at, addr, list, nil, false)
 		addrs = append(addrs, addr)
 	}
 	l.Ended(at, addrs)
@@ -113,18 +113,18 @@ func TestMissedLists(t *testing.T) {
 		return n
 	}
 	for i := 1; i <= maxMissed; i++ {
-		l.Take(now, "e0", nil, true)
+		l.Take(now, "e0", nil, nil, true)
 		l.Ended(now, addrs)
 		if want := 2 - i/maxMissed; known() != want {
 			t.Errorf("after %d late answers %d lists are known, want %d", i, known(), want)
 		}
 	}
-	l.Take(now, "e1", nil, false)
+	l.Take(now, "e1", nil, nil, false)
 	if known() != 0 || !l.Knows("e0") || !l.Knows("e1") {
 		t.Errorf("%d lists are known: %+v", known(), l)
 	}
-	l.Take(now+1, "e0", []string{"a"}, false)
-	l.Take(now+2, "e0", []string{"a", "a"}, false)
+	l.Take(now+1, "e0", []string{"a"}, nil, false)
+	l.Take(now+2, "e0", []string{"a", "a"}, nil, false)
 	if e := l.of(lb.EndpointHash("e0")); e.Since != now+1 || len(e.Models) != 1 || e.Missed != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -144,10 +144,10 @@ func TestManyLists(t *testing.T) {
 		for k := range 500 {
 			names = append(names, fmt.Sprint(i, "/", k))
 		}
-		l.Take(time.Hour, fmt.Sprint("e", i), names, false)
+		l.Take(time.Hour, fmt.Sprint("e", i), names, nil, false)
 	}
 	raw := l.Append(nil)
-	if most := maxListModels*8 + MaxListEndpoints*24 + 16; len(raw) > most {
+	if most := maxListModels*8 + MaxListEndpoints*24 + 16 + maxNameBytes + 2*maxNames + 2; len(raw) > most {
 		t.Errorf("%d bytes, want at most %d", len(raw), most)
 	}
 	read := ReadLists(raw)
@@ -168,7 +168,7 @@ func TestSharedLists(t *testing.T) {
 		for range rapid.IntRange(0, 20).Draw(rt, "readings") {
 			addr := fmt.Sprint("e", rapid.IntRange(0, 5).Draw(rt, "endpoint"))
 			names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 3).Draw(rt, "names")
-			l.Take(time.Duration(rapid.IntRange(1, 99).Draw(rt, "at")), addr, names, rapid.Bool().Draw(rt, "late"))
+			l.Take(time.Duration(rapid.IntRange(1, 99).Draw(rt, "at")), addr, names, nil, rapid.Bool().Draw(rt, "late"))
 		}
 		l.BegunAt, l.ReadAt = 5, 7
 		raw := l.Append(nil)

@@ -17,9 +17,9 @@ var clusterMetricsKeys = []setting.Key{
 		Meaning: setting.Doc(
 			"cluster_metrics, required: `LeastBusy`: fewest requests in flight; `LeastTotalLatency`: shortest time "+
 				"to the end of the answer; `LeastFirstTokenLatency`: to its first part; `AdaptiveScore`: both times, "+
-				"times requests in flight, times failures",
+				"times requests in flight beyond what a cluster serves at once, times failures",
 			"cluster_metrics，必填：`LeastBusy`：在途请求最少；`LeastTotalLatency`：到应答结束的时间最短；"+
-				"`LeastFirstTokenLatency`：到应答首个部分的时间最短；`AdaptiveScore`：两种时间，乘以在途请求数，再乘以失败率",
+				"`LeastFirstTokenLatency`：到应答首个部分的时间最短；`AdaptiveScore`：两种时间，乘以在途请求数与集群可同时处理数之比，再乘以失败率",
 		),
 		Field: func(s any) any { return &s.(*ClusterMetricsConfig).Mode },
 	},
@@ -43,8 +43,9 @@ var clusterMetricsKeys = []setting.Key{
 		Name: "ewma_beta", Type: setting.Number, Min: 0, Max: 1, Default: "0.5", Loose: true, Exact: true,
 		Title: setting.Doc("Weight of history", "历史权重"),
 		Meaning: setting.Doc(
-			"AdaptiveScore: the weight of earlier answers in a latency; the latest answer has the rest",
-			"AdaptiveScore：延迟中历史应答的权重，其余为最新应答的权重",
+			"AdaptiveScore: the weight of earlier answers in a latency; the latest one has the rest, or the latest 16 "+
+				"if so many come in a second",
+			"AdaptiveScore：延迟中历史应答的权重，其余为最新应答的权重；一秒内应答较多时，以最近 16 个的均值为准",
 		),
 		Field: func(s any) any { return &s.(*ClusterMetricsConfig).HistoryPart },
 	},
@@ -52,8 +53,9 @@ var clusterMetricsKeys = []setting.Key{
 		Name: "p2c_choices", Type: setting.Integer, Min: -1e9, Max: 1e6, Default: "2", Loose: true,
 		ZeroIsDefault: true, Title: setting.Doc("Clusters compared", "比较的集群数"),
 		Meaning: setting.Doc(
-			"AdaptiveScore: how many clusters, drawn at random, are compared; 0 and below: the default",
-			"AdaptiveScore：随机抽取多少个集群进行比较；0 及以下：默认值",
+			"AdaptiveScore: how many clusters, drawn at random, are compared: the faster one serves, the more often "+
+				"it is drawn; 0 and below: the default",
+			"AdaptiveScore：随机抽取多少个集群进行比较，集群处理越快越常被抽中；0 及以下：默认值",
 		),
 		Field: func(s any) any { return &s.(*ClusterMetricsConfig).Choices },
 	},
@@ -89,9 +91,9 @@ var clusterMetricsKeys = []setting.Key{
 		Loose: true, Exact: true, Millis: true, ZeroIsDefault: true,
 		Title: setting.Doc("Cooldown", "冷却时长"),
 		Meaning: setting.Doc(
-			"AdaptiveScore: for how many milliseconds a cluster that has failed is left out, unless all have; 0: the "+
-				"default",
-			"AdaptiveScore：失败的集群在多少毫秒内不参与选择，除非全部失败；0：默认值",
+			"AdaptiveScore: for how many milliseconds a cluster that has failed is left out, unless all have, or a "+
+				"request that tries it has succeeded; 0: the default",
+			"AdaptiveScore：失败的集群在多少毫秒内不参与选择，除非全部失败，或试探请求已经成功；0：默认值",
 		),
 		Field: func(s any) any { return &s.(*ClusterMetricsConfig).CooldownMs },
 	},

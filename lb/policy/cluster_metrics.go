@@ -57,14 +57,34 @@ func (p *clusterMetrics) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.
 	}
 	p.view = v
 	p.latencies.sweep(now, p.health)
+	if p.cfg.Mode == AdaptiveScore {
+		p.coolEjected(now, v)
+	}
 	within := p.shares.within(now, p.cfg.RateLimit, plan.Candidates)
 	plan.List = p.weigh(now, r, within, plan.List)
 	p.finish(now, r, &plan, v)
 	return plan, lb.ReasonChosen
 }
 
-// Observe learns from the outcome of a request, and passes it to the health of the clusters.
+// coolEjected has clusters cool down that are ejected.
+func (p *clusterMetrics) coolEjected(now time.Duration, v *lb.View) {
+	for i := range v.Endpoints {
+		if addr := v.Endpoints[i].Addr; p.health.IsEjected(now, addr) {
+			p.latencies.of(addr).coolEjected(now, &p.cfg)
+		}
+	}
+}
+
+// Observe learns from the outcome of a request, and passes it to the health of the clusters. That one still fails which
+// was tried in its cooldown is nothing new, and only keeps it cooling down: else it would be ejected for longer each
+// time, and be used again late.
 func (p *clusterMetrics) Observe(now time.Duration, o lb.Outcome) {
-	p.latencies.observe(now, &o, &p.cfg, p.health.WeightOf(now, &o), p.view)
+	l, weight := p.latencies.of(o.Addr), p.health.WeightOf(now, &o)
+	fails := hasFailed(&o) && weight >= clearFailure
+	if p.cfg.Mode == AdaptiveScore && fails && o.Whole > 0 && l.checks.include(now-o.Whole) {
+		l.fails(now, &p.cfg)
+		return
+	}
+	p.latencies.observe(now, &o, &p.cfg, weight, p.view)
 	p.leastRequest.Observe(now, o)
 }

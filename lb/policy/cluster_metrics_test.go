@@ -88,8 +88,11 @@ func (b *clusterBench) place() int {
 
 // end ends a request at a cluster.
 func (b *clusterBench) end(i int, v lb.Verdict, first, whole time.Duration) {
+	inflight := b.loads[i].Requests
 	b.loads[i].Requests--
-	b.policy.Observe(b.now, lb.Outcome{Addr: clusterName(i), Verdict: v, FirstPart: first, Whole: whole})
+	b.policy.Observe(b.now, lb.Outcome{
+		Addr: clusterName(i), Verdict: v, FirstPart: first, Whole: whole, Inflight: inflight,
+	})
 }
 
 // serve lets one request after the other take as long as its cluster takes, and returns how many each has served.
@@ -139,7 +142,8 @@ func TestClustersWithoutSamples(t *testing.T) {
 	}
 }
 
-// The score is Higress's: square roots of the latencies, times requests in flight, times failures.
+// The score is Higress's: square roots of the latencies, times requests in flight where these are more than the cluster
+// serves at once, times failures.
 func TestAdaptiveScoreIsTheFormula(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newClusterBench(rt, AdaptiveScore, 2, nil)
@@ -159,7 +163,8 @@ func TestAdaptiveScoreIsTheFormula(t *testing.T) {
 		for at := range p.Candidates {
 			i := int(p.Candidates[at].Addr[0] - 'a')
 			root := func(d time.Duration) float64 { return math.Sqrt(float64(d.Milliseconds()) + 1) }
-			want := (0.7*root(first[i]) + 0.3*root(whole[i])) * float64(loads[at].Requests+1)
+			requests := float64(loads[at].Requests+1) / (1 + spareRoom) // of one answer no more is known
+			want := (0.7*root(first[i]) + 0.3*root(whole[i])) * (max(1, requests) + leaning*requests)
 			got := costOf(&p.Candidates[at], loads[at])
 			if math.Abs(got-want) > want/60 { // costs are rounded, so that few lists differ
 				rt.Fatalf("%s costs %v, want %v", p.Candidates[at].Addr, got, want)
@@ -222,18 +227,21 @@ func TestAdaptiveScoreOrder(t *testing.T) {
 	}
 }
 
-// A cluster cools down for as long as is configured, and then gets requests again.
+// A cluster cools down for as long as is configured, or until a check has ended it, and then gets requests again.
 func TestCooldownEnds(t *testing.T) {
-	b := newClusterBench(t, AdaptiveScore, 2, func(c *ClusterMetricsConfig) { c.CooldownMs = 4000 })
 	good := func(int) (lb.Verdict, time.Duration) { return lb.Success, 200 * time.Millisecond }
-	b.serve(50, 20*time.Millisecond, good)
-	b.loads[0].Requests++
-	b.end(0, lb.Failure, 0, time.Millisecond)
-	if n := b.serve(150, 20*time.Millisecond, good); n[0] > 0 {
-		t.Errorf("%d requests within the cooldown", n[0])
-	}
-	if n := b.serve(1000, 20*time.Millisecond, good); n[0] < 300 {
-		t.Errorf("%d of 1000 requests after it", n[0])
+	for _, c := range []struct{ cooldown, before, after int }{{900, 44, 50}, {30000, 49, 200}} {
+		b := newClusterBench(t, AdaptiveScore, 2, func(cfg *ClusterMetricsConfig) { cfg.CooldownMs = c.cooldown })
+		b.serve(50, 20*time.Millisecond, good)
+		b.loads[0].Requests++
+		b.end(0, lb.Failure, 0, time.Millisecond)
+		if n := b.serve(c.before, 20*time.Millisecond, good); n[0] > 0 {
+			t.Errorf("%d requests within a cooldown of %d ms", n[0], c.cooldown)
+		}
+		b.serve(c.after, 20*time.Millisecond, good)
+		if n := b.serve(1000, 20*time.Millisecond, good); n[0] < 150 {
+			t.Errorf("%d of 1000 requests after a cooldown of %d ms", n[0], c.cooldown)
+		}
 	}
 }
 
@@ -316,5 +324,6 @@ func TestNeglectedClustersCostLittle(t *testing.T) {
 
 // costOf returns what one more request costs at a cluster: see [lb.Choose].
 func costOf(c *lb.Candidate, l lb.Load) float64 {
-	return c.Base + c.Slope*float64(l.Requests+1)/c.Weight
+	requests := float64(l.Requests + 1)
+	return c.Base + (c.Slope*requests+c.OverSlope*max(0, requests-c.Capacity))/c.Weight
 }

@@ -26,6 +26,10 @@ type Config struct {
 	Push      push.Kind
 	PushAhead int
 
+	// Affinity is what an endpoint costs at most where a request's model rather is not, in typical requests; 0: no
+	// matter which model it is for.
+	Affinity float64
+
 	// Settings are those of the policy's own keys, of the type that its [Descriptor.Settings] returns; nil for the zero
 	// value. The policy does not change them.
 	Settings any
@@ -40,6 +44,7 @@ type Config struct {
 	Shares    *RequestShares   // for endpoint_metrics and cluster_metrics
 	Limits    *push.Limits     // for all policies with Pending; nil for none
 	Latencies *Latencies       // for cluster_metrics
+	Overrides *lb.Overrides    // for token_budget; nil for none
 }
 
 // New returns the policy with the given name for one cluster, or an error that lists the known names. It panics if the

@@ -119,10 +119,14 @@ type endpointMetrics struct {
 }
 
 func newEndpointMetrics(c Config) (lb.Policy, error) {
-	return &endpointMetrics{
+	p := &endpointMetrics{
 		leastRequest: newLeastRequestIn(c, c.Unit), engines: c.Engines, shares: c.Shares,
 		cfg: c.Engines.OneConfig(c.Settings.(*engines.Config)),
-	}, nil
+	}
+	if p.cfg.Order != engines.ByLoad {
+		p.affinity.weight = 0 // what a request costs there is no number of requests
+	}
+	return p, nil
 }
 
 // Plan makes every healthy endpoint a candidate at the cost derived from its engine sample, except those at their
@@ -137,6 +141,10 @@ func (p *endpointMetrics) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb
 	}
 	list, fresh := p.engines.ApplyCosts(now, &plan, p.cfg, r.Model, p.cluster.HasWeights(v))
 	if fresh == 0 {
+		// the gateway would choose outside of a subset, or among those that are not healthy yet
+		if r.Subset != nil || v.IsNew(now, p.cluster.Health.FirstWait) {
+			return p.leastRequest.Plan(now, r, v)
+		}
 		return lb.Plan{}, lb.ReasonNoMetrics
 	}
 	plan.List = p.shares.inFront(now, p.cfg.RateLimit, list)

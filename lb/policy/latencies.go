@@ -3,7 +3,6 @@ package policy
 import (
 	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -31,6 +30,9 @@ type latency struct {
 	streak     int           // failures in a row
 	failedAt   time.Duration // the latest of these
 	coolsUntil time.Duration
+	checks     checks
+
+	room room // of those that were served
 }
 
 // means are mean latencies in milliseconds.
@@ -73,23 +75,29 @@ func (ls *Latencies) sweep(now time.Duration, h *health.Health) {
 	maps.DeleteFunc(ls.by, func(addr string, _ *latency) bool { return !h.Knows(addr) })
 }
 
-// observe learns from an outcome whose failure, if it is one, has the weight. An answer that says that the request is
-// wrong, and a client that has left, say nothing of the cluster. The cluster is compared with those of the view.
+// hasFailed reports whether an outcome is a failure of the cluster. An answer that says that the request is wrong, and
+// a client that has left, say nothing of it.
+func hasFailed(o *lb.Outcome) bool { return o.Verdict > lb.Success && o.Verdict != lb.Rejected }
+
+// observe learns from an outcome whose failure, if it is one, has the weight. The cluster is compared with those of the
+// view.
 func (ls *Latencies) observe(now time.Duration, o *lb.Outcome, cfg *ClusterMetricsConfig, weight float64, v *lb.View) {
 	l := ls.of(o.Addr)
 	if o.Verdict == lb.Neutral || o.Verdict == lb.Rejected {
 		return
 	}
-	failed := o.Verdict != lb.Success
+	failed := hasFailed(o)
 	if !failed || weight >= clearFailure {
 		l.rateOutcome(now, failed)
 	}
 	switch {
 	case !failed && now-o.Whole > l.failedAt: // one that was placed before says nothing of now
-		l.streak, l.coolsUntil = 0, 0
+		if cfg.Mode == AdaptiveScore && l.streak > 0 && l.served.answers > 0 {
+			l.known = l.served // what failures have taught is over
+		}
+		l.streak, l.coolsUntil, l.checks = 0, 0, checks{}
 	case failed && weight >= clearFailure:
-		l.streak++
-		l.failedAt, l.coolsUntil = now, now+cfg.cooldown()
+		l.fails(now, cfg)
 	}
 	if o.Whole <= 0 {
 		return
@@ -101,8 +109,7 @@ func (ls *Latencies) observe(now time.Duration, o *lb.Outcome, cfg *ClusterMetri
 	}
 	first, whole = min(first, maxLatency), min(whole, maxLatency)
 	if !failed {
-		l.served.add(first, whole, 1, cfg)
-		l.known.add(first, whole, 1, cfg)
+		l.answered(now, o.Inflight, first, whole, cfg)
 		return
 	}
 	// Else one that fails fast would be the fastest. What failures have taught is left out: it would grow without end.
@@ -110,11 +117,28 @@ func (ls *Latencies) observe(now time.Duration, o *lb.Outcome, cfg *ClusterMetri
 	l.known.add(min(2*max(first, slowest.first), maxLatency), min(2*max(whole, slowest.whole), maxLatency), weight, cfg)
 }
 
+// answered learns from an answer. For AdaptiveScore means are of batches: the latest answer alone says little where
+// answers differ.
+func (l *latency) answered(now time.Duration, inflight int64, first, whole float64, cfg *ClusterMetricsConfig) {
+	l.served.add(first, whole, 1, cfg)
+	if cfg.Mode == AdaptiveScore && inflight > 0 {
+		done, completed := l.room.add(now, inflight, first, whole)
+		switch {
+		case completed:
+			first, whole = done.first, done.whole
+		case l.known.answers > 0:
+			return
+		}
+	}
+	l.known.add(first, whole, 1, cfg)
+}
+
 // asked notes an outcome of a request that was placed then. What was known before the cluster was neglected does not
 // count any more.
 func (l *latency) asked(placedAt time.Duration) {
 	if placedAt-l.placedAt >= neglectedFor {
 		l.known.answers, l.served.answers = 0, 0
+		l.room.forgetOpen()
 	}
 	l.placedAt = max(l.placedAt, placedAt)
 }
@@ -154,13 +178,73 @@ func (l *latency) failureRate(now time.Duration) float64 {
 	return l.rate * math.Exp2(-math.Floor(float64(max(0, now-l.ratedAt))/float64(errorRateHalfLife)*8)/8)
 }
 
-// withoutCooling returns the candidates that have not failed lately; all if there are none.
+// withoutCooling returns the candidates that have not failed lately; all if there are none: then requests to them are
+// no checks.
 func (ls *Latencies) withoutCooling(now time.Duration, cs []lb.Candidate) []lb.Candidate {
-	left := slices.DeleteFunc(slices.Clone(cs), func(c lb.Candidate) bool { return now < ls.of(c.Addr).coolsUntil })
-	if len(left) == 0 {
-		return cs
+	left := make([]lb.Candidate, 0, len(cs))
+	for i := range cs {
+		if l := ls.of(cs[i].Addr); now >= l.coolsUntil {
+			l.checks.from = 0 // what follows is no check, however one ends that is still under way
+			left = append(left, cs[i])
+		}
 	}
-	return left
+	if len(left) > 0 {
+		return left
+	}
+	for i := range cs {
+		ls.of(cs[i].Addr).checks.from = 0
+	}
+	return cs
+}
+
+// checks is when a cluster that cools down is tried.
+type checks struct {
+	next time.Duration // when, 0: at once
+	wait time.Duration // behind the latest failure
+	from time.Duration // when the first one of the cooldown was placed; 0: none, or others were, too
+}
+
+const (
+	// A cluster that cools down is tried after firstCheck, and then after twice as long each time, up to lastCheck.
+	firstCheck = time.Second
+	lastCheck  = 8 * time.Second
+)
+
+// failed puts the next check off.
+func (t *checks) failed(now time.Duration) {
+	if t.wait == 0 {
+		t.wait = firstCheck
+	}
+	t.next = now + t.wait
+}
+
+// fails has the cluster cool down.
+func (l *latency) fails(now time.Duration, cfg *ClusterMetricsConfig) {
+	l.streak++
+	l.failedAt, l.coolsUntil = now, now+cfg.cooldown()
+	l.checks.failed(now)
+}
+
+// startCheck reports whether the cluster cools down and is to be tried now, by one request.
+func (l *latency) startCheck(now time.Duration) bool {
+	t := &l.checks
+	if now >= l.coolsUntil || now < t.next {
+		return false
+	}
+	if t.from == 0 {
+		t.from = now
+	}
+	t.next, t.wait = now+lastCheck, min(max(firstCheck, 2*t.wait), lastCheck)
+	return true
+}
+
+// include reports whether a request that was placed then was a check.
+func (t *checks) include(placedAt time.Duration) bool { return t.from > 0 && placedAt >= t.from }
+
+// coolEjected has the cluster cool down that is ejected, wherever its failures were seen: what comes first when it is
+// back is a check.
+func (l *latency) coolEjected(now time.Duration, cfg *ClusterMetricsConfig) {
+	l.coolsUntil = max(l.coolsUntil, now+cfg.cooldown())
 }
 
 // slowest returns the highest means of what was served, over the clusters of the view.

@@ -33,8 +33,10 @@ type leastRequest struct {
 	facts      *models.Facts   // nil for none
 	limits     *push.Limits    // nil for none
 	ahead      int             // see [Config].PushAhead
+	subsets    lb.DerivedLists // by [lb.Request.Subset]
 	derived    lb.DerivedLists // by tierCosts.key, or uncapped
-	meanTokens float64         // load of a request in tokens, moving average; 0 before it is first needed
+	affinity   affinity
+	meanTokens float64 // load of a request in tokens, moving average; 0 before it is first needed
 }
 
 func newLeastRequest(c Config) (lb.Policy, error) { return newLeastRequestIn(c, c.Unit), nil }
@@ -46,6 +48,9 @@ func newLeastRequestIn(c Config, unit lb.Unit) *leastRequest {
 	if c.Push == push.Pending && c.Limits != nil {
 		p.limits, p.ahead = c.Limits, c.PushAhead
 		c.Limits.Configure(c.Engine.StaleAfter, c.PushAhead)
+	}
+	if c.Facts != nil {
+		p.affinity.weight = c.Affinity
 	}
 	return p
 }
@@ -69,6 +74,9 @@ func (p *leastRequest) basePlan(now time.Duration, r *lb.Request, v *lb.View) (l
 	list, reason := p.health.Candidates(now, v, p.cluster, r.Random)
 	if reason != lb.ReasonChosen {
 		return lb.Plan{}, reason
+	}
+	if list = p.within(now, r, list); len(list.Candidates) == 0 {
+		return lb.Plan{}, lb.ReasonNoHealthyEndpoint
 	}
 	plan := lb.Plan{
 		Scope: v.Cluster, List: p.facts.Filter(now, r, list), Unit: p.unit,
@@ -111,19 +119,27 @@ func (p *leastRequest) finish(
 	return tier, size
 }
 
-// addTierCosts adds the costs of candidates in another tier than the request's, and in another zone than the gateway's.
-// It returns the request's tier and the number of candidates in it.
+// addTierCosts adds the costs of candidates in another tier than the request's, in another zone than the gateway's, and
+// where its model rather is not. It returns the request's tier and the number of candidates in it.
 func (p *leastRequest) addTierCosts(
 	now time.Duration, r *lb.Request, plan *lb.Plan, v *lb.View,
 ) (tier uint8, size int) {
 	tier, size, tiers := p.health.RequestTier(now, v, p.cluster, plan.Random)
 	zones := p.cluster.ZonePenalty > 0 && v.Zone != lb.Zone{}
+	near := p.affinity.weight > 0 && r.ModelName != 0 && !r.Idle
+	load := 0.0
+	if zones || near {
+		load = p.requestLoad(plan, r.Trial)
+	}
 	if tiers > 1 || zones {
 		costs := tierCosts{tier: tier}
 		if zones {
-			costs.requestLoad = p.requestLoad(plan, r.Trial)
+			costs.requestLoad = load
 		}
 		plan.List = p.derived.Get(now, plan.List, costs.key(), costs.apply)
+	}
+	if near {
+		plan.List = p.near(now, r.ModelName, plan.List, tier, size, v, load)
 	}
 	return tier, size
 }

@@ -102,7 +102,7 @@ func TestPrefixCachePlan(t *testing.T) {
 		t.Fatalf("%+v, %s", plan, reason)
 	}
 	want := lb.Prefix{
-		Blocks: blocks, Bytes: 900, Tokens: 100, Credit: 150,
+		Blocks: blocks, Bytes: 900, Tokens: 100, Takes: 20 * time.Millisecond, Credit: 150,
 		CreditBytes: []uint32{100, 200, 300, 400},
 		TTL:         time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20},
 	}

@@ -214,9 +214,6 @@ func (c *CacheConfig) check(r setting.Report) {
 			": what is in use is recorded again only every 30 s")
 		c.TTL = minConfigTTL
 	}
-	if !c.SessionAffinity && r.Written(KeySession) {
-		r.Warning(KeySession, "has no effect without session_affinity: true")
-	}
 }
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
@@ -262,7 +259,7 @@ func (p *prefixCache) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 	}
 	plan.List, _ = p.engines.ApplyCosts(now, &plan, p.engine, r.Model, p.cluster.HasWeights(v))
 	plan.List = p.caches.Paced(now, plan.List, p.engine.Weights.Queue, p.cache.Objective.token())
-	plan.List = p.caches.InTime(now, plan.List, r, r.Target.Or(p.cache.Target))
+	p.aim(now, r, &plan)
 	p.caches.Summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
 	tier, size := p.finish(now, r, &plan, v)
 	plan.PerRequest, plan.Stall = p.caches.PerRequest(), p.cache.Objective.stall(r.PromptTokens)
@@ -273,14 +270,27 @@ func (p *prefixCache) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 	return plan, lb.ReasonChosen
 }
 
+// aim has the candidates cost more where answers would be later than is wanted.
+func (p *prefixCache) aim(now time.Duration, r *lb.Request, plan *lb.Plan) {
+	target := r.Target.Or(p.cache.Target)
+	if r.AnyTime || target == (lb.Target{}) {
+		return
+	}
+	list := p.caches.InTime(now, plan.List, r, target)
+	if list.Digest() != plan.Digest() {
+		plan.List, plan.Target = list, target
+	}
+}
+
 // prefix returns the prefix of a plan for the request, which is for a tier of so many endpoints.
 func (p *prefixCache) prefix(now time.Duration, r *lb.Request, tier uint8, endpoints int) lb.Prefix {
 	var credits []uint32
+	own := p.summary.OwnGain(tier, p.cache.TTL)
 	if r.Trial {
-		credits = p.caches.TryCreditBytes(now, r.Blocks, endpoints)
+		credits = p.caches.TryCreditBytes(now, r.Blocks, endpoints, own)
 	} else {
 		p.caches.CountRequest(now)
-		credits = p.caches.CreditBytes(r.Blocks, endpoints)
+		credits = p.caches.CreditBytes(r.Blocks, endpoints, own)
 	}
 	saved := r.PromptTokens // by a full match
 	if r.BypassCache {
@@ -291,6 +301,7 @@ func (p *prefixCache) prefix(now time.Duration, r *lb.Request, tier uint8, endpo
 		Credit:       p.cache.Credit * p.summary.DisplacementFactor(p.cache.TTL) * float64(saved),
 		CreditGrowth: p.summary.CreditGrowthOf(tier),
 		CreditBytes:  credits,
+		Takes:        max(1, p.caches.PrefillTime(r.ModelName, saved)),
 		TTL:          p.summary.TTL, ShortTTL: p.summary.ShortTTL,
 		IndexMemory: p.cache.IndexMemory,
 	}

@@ -43,10 +43,11 @@ func init() {
 
 // BudgetConfig is the settings of token_budget.
 type BudgetConfig struct {
-	Targets  []BudgetTarget // by name
-	AgeBonus float64        // see [lb.Budget.AgeBonus]
-	Tenants  lb.TenantBudget
-	Weights  TenantWeights
+	Targets   []BudgetTarget // by name
+	AgeBonus  float64        // see [lb.Budget.AgeBonus]
+	MaxClosed time.Duration  // for how long a target is closed at most by its own word
+	Tenants   lb.TenantBudget
+	Weights   TenantWeights
 }
 
 // BudgetTarget is what an endpoint or a cluster may get.
@@ -54,6 +55,19 @@ type BudgetTarget struct {
 	Name          string // of the cluster, or "ip:port"
 	Limits        budget.Limits
 	MaxConcurrent int // requests in flight, 0 for no cap
+}
+
+// Adjustable returns those of the target's limits that can be set at run time: in the order of [LimitKeys].
+func (t *BudgetTarget) Adjustable() lb.TargetLimits {
+	return lb.TargetLimits{float64(t.MaxConcurrent), t.Limits.Tokens, t.Limits.Requests}
+}
+
+// InForce returns the target with what was set at run time, and which of its limits that are.
+func (t *BudgetTarget) InForce(o *lb.Overrides) (_ BudgetTarget, set [3]bool) {
+	out := *t
+	limits, set := o.Apply(t.Name, t.Adjustable())
+	out.MaxConcurrent, out.Limits.Tokens, out.Limits.Requests = int(limits[0]), limits[1], limits[2]
+	return out, set
 }
 
 // Entry implements [setting.EntryMap]: it adds a target.
@@ -71,8 +85,8 @@ func (c *BudgetConfig) Names() []string {
 	return names
 }
 
-// target returns the target with the name, nil if there is none.
-func (c *BudgetConfig) target(name string) *BudgetTarget {
+// Target returns the target with the name, nil if there is none.
+func (c *BudgetConfig) Target(name string) *BudgetTarget {
 	for i := range c.Targets {
 		if c.Targets[i].Name == name {
 			return &c.Targets[i]
@@ -101,13 +115,15 @@ func (c *BudgetConfig) check(r setting.Report) {
 type tokenBudget struct {
 	*leastRequest
 	cfg     BudgetConfig
+	over    *lb.Overrides
 	lists   lb.DerivedLists // of the candidates that are targets
-	latest  uint64          // digest of the latest plan's list
+	latest  [2]uint64       // digest of the latest plan's list, and version of the limits
 	budgets []budget.Limits // of that list
 }
 
 func newTokenBudget(c Config) (lb.Policy, error) {
-	return &tokenBudget{leastRequest: newLeastRequestIn(c, lb.Tokens), cfg: *c.Settings.(*BudgetConfig)}, nil
+	base := newLeastRequestIn(c, lb.Tokens)
+	return &tokenBudget{leastRequest: base, cfg: *c.Settings.(*BudgetConfig), over: c.Overrides}, nil
 }
 
 // Plan makes the targets candidates that are healthy, and charges the request's estimated tokens to the one that gets
@@ -117,7 +133,7 @@ func (p *tokenBudget) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 	if reason != lb.ReasonChosen {
 		return plan, reason
 	}
-	plan.List = p.lists.Get(now, plan.List, 0, p.targets)
+	plan.List = p.lists.Get(now, plan.List, p.over.Version(), p.targets)
 	if len(plan.Candidates) == 0 {
 		return lb.Plan{}, lb.ReasonNoHealthyEndpoint
 	}
@@ -127,6 +143,7 @@ func (p *tokenBudget) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 	}
 	plan.Budget = lb.Budget{
 		Limits: p.limitsOf(plan.List), Tokens: min(max(plan.Tokens, 1), lb.MaxTokens), AgeBonus: p.cfg.AgeBonus,
+		MaxClosed: p.cfg.MaxClosed,
 	}
 	if p.limits != nil {
 		plan.List = p.limits.Apply(now, plan.List, p.ahead)
@@ -137,11 +154,12 @@ func (p *tokenBudget) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Pla
 // targets returns the candidates that are targets, with their caps.
 func (p *tokenBudget) targets(cs []lb.Candidate) (list []lb.Candidate) {
 	for _, c := range cs {
-		t := p.cfg.target(c.Addr)
+		t := p.cfg.Target(c.Addr)
 		if t == nil {
 			continue
 		}
-		if limit := int64(t.MaxConcurrent); limit > 0 && (c.Cap <= 0 || limit < c.Cap) {
+		in, _ := t.InForce(p.over)
+		if limit := int64(in.MaxConcurrent); limit > 0 && (c.Cap <= 0 || limit < c.Cap) {
 			c.Cap = limit
 		}
 		list = append(list, c)
@@ -151,10 +169,11 @@ func (p *tokenBudget) targets(cs []lb.Candidate) (list []lb.Candidate) {
 
 // limitsOf returns the limits of targets.
 func (p *tokenBudget) limitsOf(l lb.List) []budget.Limits {
-	if digest := l.Digest(); p.budgets == nil || p.latest != digest {
-		p.latest, p.budgets = digest, make([]budget.Limits, len(l.Candidates))
+	if of := [2]uint64{l.Digest(), p.over.Version()}; p.budgets == nil || p.latest != of {
+		p.latest, p.budgets = of, make([]budget.Limits, len(l.Candidates))
 		for i := range p.budgets {
-			p.budgets[i] = p.cfg.target(l.Candidates[i].Addr).Limits
+			in, _ := p.cfg.Target(l.Candidates[i].Addr).InForce(p.over)
+			p.budgets[i] = in.Limits
 		}
 	}
 	return p.budgets

@@ -46,6 +46,16 @@ var tokenBudgetKeys = []setting.Key{
 		Field: func(s any) any { return &s.(*BudgetConfig).AgeBonus },
 	},
 	{
+		Name: "max_closed", Type: setting.Duration, Min: setting.Second, Max: setting.Hour, Default: `"60s"`,
+		Title: setting.Doc("Longest closure", "最长关闭时间"),
+		Meaning: setting.Doc(
+			"token_budget: how long a target gets no requests at most because it has said so, as by `retry-after`; if "+
+				"it has said longer, then one request asks whether it is still closed",
+			"token_budget：目标自称不接收请求时（如 `retry-after`）最多关闭多久；若其所述更久，到时由一个请求去询问它是否仍关闭",
+		),
+		Field: func(s any) any { return &s.(*BudgetConfig).MaxClosed },
+	},
+	{
 		Name: keyTenantHeader, Type: setting.Text,
 		Title: setting.Doc("Tenant header", "租户请求头"),
 		Meaning: setting.Doc(
@@ -85,7 +95,10 @@ var tokenBudgetKeys = []setting.Key{
 	},
 }
 
-// budgetTargetKeys are the members of a target.
+// LimitKeys are the members of a [BudgetTarget] that can be set at run time.
+func LimitKeys() []setting.Key { return budgetTargetKeys[1:] }
+
+// budgetTargetKeys are the members of a target. [BudgetTarget.Adjustable] has all but the first in the same order.
 var budgetTargetKeys = []setting.Key{
 	{
 		Name: "weight", Type: setting.Number, Min: 0.001, Max: 1000, Required: true,

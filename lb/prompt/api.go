@@ -141,6 +141,7 @@ func (s *scanner) summarize(path API) {
 	fields := apiFields[api]
 	if api == Responses {
 		fields |= s.statefulFields()
+		s.info.Answered = s.info.Answered || fields != apiFields[api]
 		s.info.Stateful = fields != apiFields[api] || s.firstOf(fieldPrompt) == '{' || s.refers
 	}
 	text, ids := s.sizeFor(api)

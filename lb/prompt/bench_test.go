@@ -3,6 +3,7 @@ package prompt
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/dchest/siphash"
@@ -79,5 +80,24 @@ func BenchmarkStages(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkOneText measures a prompt that is one text, whose end is cut finely, too.
+func BenchmarkOneText(b *testing.B) {
+	for _, kib := range []int{4, 16, 64} {
+		line := `He said \"the cache is warm\" and went on.\n`
+		body := []byte(oneText("prompt", strings.Repeat(line, kib<<10/len(line))))
+		_, parts, err := Read(body, true)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c := NewChainer(testSecret, 512)
+		b.Run(strconv.Itoa(kib)+"KiB", func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				c.Chain(body, &parts)
+			}
+		})
 	}
 }

@@ -38,7 +38,9 @@ func (c *Chainer) addField(f field, value []byte, cutOff bool) {
 	switch {
 	case !f.isMedia():
 		c.cutter.addMark(markOf(f))
+		c.cutter.oneText = isOneText(f) && value[0] == '"' && !cutOff
 		c.addList(f, value, cutOff)
+		c.cutter.oneText = false
 	case !cutOff && !isNothing(value):
 		c.cutter.addMark(markOf(f))
 		c.addMedia(value, 0)

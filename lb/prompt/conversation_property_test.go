@@ -92,6 +92,7 @@ func TestConversationsAreRead(t *testing.T) {
 		body := c.write(rt)
 		want := Info{MaxTokens: c.maxTokens, N: c.n, Stream: c.stream, API: Chat}
 		for _, turn := range c.turns {
+			want.Answered = want.Answered || turn.role == "assistant"
 			want.TextBytes += len(turn.role) + len(strings.Join(turn.parts, ""))
 		}
 		if got, err := Scan([]byte(body), true); err != nil || got != want || !json.Valid([]byte(body)) {

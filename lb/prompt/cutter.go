@@ -16,6 +16,11 @@ type Block struct {
 	// this block: the bytes up to its end, plus the assistant's message that begins there or that the block is in,
 	// because the server generated it.
 	End int
+	// Fine is set if the block is a part of a longer one: see [tailLeast].
+	Fine bool
+	// Inner is set if that one follows in the chain. Then the block is looked up, for prompts that ended in it, but it
+	// is not recorded.
+	Inner bool
 }
 
 // NoTenant is the tenant of blocks that are not claimed.
@@ -68,6 +73,10 @@ type cutter struct {
 	length     int // bytes of the prompt so far
 	blockStart int // start of the block, in bytes of the prompt
 	blockEnd   int // its latest end
+	stop       int // where hashing stops next: there, or at a fine cut
+	tailFrom   int // where the fine cuts begin, noTail for none
+	fine       int // fine cuts in the block
+	oneText    bool
 	budget     int // see blockPrice
 	state      [siphash.Size128]byte
 	short      [1 << 10]byte  // bytes of the block that are not hashed yet: a prompt may come in very small parts
@@ -98,7 +107,7 @@ func (t *cutter) end() int { return t.length + t.mediaBytes }
 // begin begins another prompt, behind the names that were added.
 func (t *cutter) begin() {
 	t.blocks, t.length, t.steps, t.shortLen, t.budget = t.blocks[:0], 0, 0, 0, initialBudget
-	t.media, t.mediaBytes = 0, 0
+	t.media, t.mediaBytes, t.tailFrom, t.oneText = 0, 0, noTail, false
 	t.startBlock()
 }
 
@@ -110,17 +119,19 @@ func (t *cutter) startBlock() {
 	t.hash.Write(t.state[:])
 	t.blockStart = t.length
 	t.blockEnd = t.length + t.size<<bits.Len(uint(t.length/(t.size*growEvery)))
+	t.fine = 0
+	t.setStop()
 }
 
 // endBlock ends the block and starts the next.
 func (t *cutter) endBlock() {
 	t.budget = t.budgetAfter()
 	t.startBlock()
-	t.blocks = append(t.blocks, Block{
-		Key: binary.LittleEndian.Uint64(t.state[:]) & (1<<tenantShift - 1),
-		End: t.end(),
-	})
+	t.blocks = append(t.blocks, Block{Key: t.key(), End: t.end()})
 }
+
+// key returns the key of the latest state.
+func (t *cutter) key() uint64 { return binary.LittleEndian.Uint64(t.state[:]) & (1<<tenantShift - 1) }
 
 // budgetAfter returns the budget if the block ends here.
 func (t *cutter) budgetAfter() int {
@@ -154,7 +165,7 @@ func (t *cutter) full() bool { return len(t.blocks) >= MaxBlocks || t.steps > ma
 
 // add adds bytes to the prompt.
 func (t *cutter) add(p []byte) {
-	if n := len(p); n <= tinyLen && n < t.blockEnd-t.length && n <= len(t.short)-t.shortLen {
+	if n := len(p); n <= tinyLen && n < t.stop-t.length && n <= len(t.short)-t.shortLen {
 		for i, b := range p { // faster than a call of copy, most of all in a VM
 			t.short[t.shortLen+i] = b
 		}
@@ -163,12 +174,12 @@ func (t *cutter) add(p []byte) {
 		return
 	}
 	for len(p) > 0 && !t.full() {
-		n := min(len(p), t.blockEnd-t.length)
+		n := min(len(p), t.stop-t.length)
 		t.write(p[:n])
 		t.length += n
 		p = p[n:]
-		if t.length == t.blockEnd {
-			t.endBlock()
+		if t.length == t.stop {
+			t.stopHere()
 		}
 	}
 	t.length += len(p)
@@ -204,7 +215,7 @@ const escape = 0xff
 // addMark adds a structural mark: the beginning of a string, a bracket, a field.
 func (t *cutter) addMark(b byte) {
 	t.steps += markSteps
-	if t.blockEnd-t.length > 2 && len(t.short)-t.shortLen >= 2 {
+	if t.stop-t.length > 2 && len(t.short)-t.shortLen >= 2 {
 		t.short[t.shortLen], t.short[t.shortLen+1] = escape, b
 		t.shortLen += 2
 		t.length += 2

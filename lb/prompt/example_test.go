@@ -42,5 +42,5 @@ func ExampleChainer() {
 	}
 	fmt.Println(len(a), "and", len(b), "blocks,", common, "in common")
 	// Output:
-	// 4 and 4 blocks, 2 in common
+	// 7 and 6 blocks, 4 in common
 }

@@ -35,23 +35,38 @@ type Mark struct {
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 // AppendFingerprint appends the fingerprint of a prompt, of which the first blocks were known before, as many as given.
-// It has ten characters for each block, 150 at most: seven bits of the number, 32 of the key and 21 of the end.
+// It has ten characters for each block, 150 at most: seven bits of the number, 32 of the key and 21 of the end. Fine
+// blocks do not count: a longer prompt may not have them.
 func AppendFingerprint(dst []byte, blocks []Block, known int) []byte {
-	last := -1
+	n, known, c, last := countWhole(blocks), countWhole(blocks[:min(known, len(blocks))]), 0, -1
 	for i := range blocks {
-		c := i + 1
-		if c&(c-1) != 0 && len(blocks)-c >= 2*(c&-c) && c != known {
+		if blocks[i].Fine {
 			continue
 		}
-		at := i
+		c++
+		if c&(c-1) != 0 && n-c >= 2*(c&-c) && c != known {
+			continue
+		}
+		at, number := i, c-1
 		for at > 0 && blocks[at-1].End == blocks[at].End { // both are there once the same answer is
 			at--
+			number--
 		}
-		if at > last {
-			dst, last = appendMark(dst, at, blocks[at]), at
+		if number > last {
+			dst, last = appendMark(dst, number, blocks[at]), number
 		}
 	}
 	return dst
+}
+
+// countWhole returns how many of the blocks are not fine.
+func countWhole(blocks []Block) (n int) {
+	for i := range blocks {
+		if !blocks[i].Fine {
+			n++
+		}
+	}
+	return n
 }
 
 func appendMark(dst []byte, number int, b Block) []byte {

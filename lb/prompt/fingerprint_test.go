@@ -68,7 +68,9 @@ func TestFingerprintShowsWhatIsShared(t *testing.T) {
 
 // Of the blocks of one answer, the first one is enough.
 func TestFingerprintOfAnswers(t *testing.T) {
-	blocks := []Block{{1, 512}, {2, 2048}, {3, 2048}, {4, 2048}, {5, 2560}}
+	blocks := []Block{
+		{Key: 1, End: 512}, {Key: 2, End: 2048}, {Key: 3, End: 2048}, {Key: 4, End: 2048}, {Key: 5, End: 2560},
+	}
 	if got := marksOf(t, blocks, 4); len(got) != 3 || got[1].Number != 1 || got[2].Number != 4 {
 		t.Errorf("%+v", got)
 	}
@@ -80,7 +82,7 @@ func TestFingerprintOfAnswers(t *testing.T) {
 }
 
 func FuzzFingerprint(f *testing.F) {
-	f.Add(string(AppendFingerprint(nil, []Block{{7, 512}, {8, 1024}}, 0)))
+	f.Add(string(AppendFingerprint(nil, []Block{{Key: 7, End: 512}, {Key: 8, End: 1024}}, 0)))
 	f.Add("AAAAAAAAA")
 	f.Add("AAAAAAAA AAAAAAAAAA!")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -7,6 +7,12 @@ import (
 	"testing"
 )
 
+// listedNames returns the ids of a list and their aliases behind them.
+func listedNames(page []byte) []string {
+	ids, aliases := ListedModels(page)
+	return append(ids, aliases...)
+}
+
 func TestListedModels(t *testing.T) {
 	for _, c := range []struct {
 		name, page string
@@ -24,7 +30,7 @@ func TestListedModels(t *testing.T) {
 		},
 		{
 			"Ollama", `{"object":"list","data":[{"id":"llama3:latest"},{"id":"qwen:7b"}]}`,
-			[]string{"llama3:latest", "llama3", "qwen:7b"},
+			[]string{"llama3:latest", "qwen:7b", "llama3"},
 		},
 		{
 			"llama.cpp", `{"models":[{"name":"a","model":"a"}],"object":"list","data":[{"id":"a.gguf","meta":{"n_ctx":1}}]}`,
@@ -49,7 +55,7 @@ func TestListedModels(t *testing.T) {
 		{"brackets that do not match", `{"data":[{"id":"a"}}]`, nil},
 		{"a long name", `{"data":[{"id":"` + strings.Repeat("a", 2000) + `"}]}`, nil},
 	} {
-		if got := ListedModels([]byte(c.page)); !slices.Equal(got, c.want) {
+		if got := listedNames([]byte(c.page)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -58,11 +64,11 @@ func TestListedModels(t *testing.T) {
 // A list that is cut off anywhere is none: the models behind that are not known.
 func TestCutListOfModels(t *testing.T) {
 	page := `{"object":"list","data":[{"id":"a","permission":[{"id":"p"}]},{"id":"b","parent":"a"}],"x":1}`
-	if n := len(ListedModels([]byte(page))); n != 3 {
+	if n := len(listedNames([]byte(page))); n != 3 {
 		t.Fatalf("%d names", n)
 	}
 	for n := range page {
-		if got := ListedModels([]byte(page[:n])); got != nil {
+		if got := listedNames([]byte(page[:n])); got != nil {
 			t.Errorf("%s: %q", page[:n], got)
 		}
 	}
@@ -76,10 +82,10 @@ func TestLongListOfModels(t *testing.T) {
 		}
 		return []byte(`{"data":[` + strings.Join(ids, ",") + `]}`)
 	}
-	if n := len(ListedModels(list(maxListed))); n != maxListed {
+	if n := len(listedNames(list(maxListed))); n != maxListed {
 		t.Errorf("%d names of %d", n, maxListed)
 	}
-	if n := len(ListedModels(list(maxListed + 1))); n != 0 {
+	if n := len(listedNames(list(maxListed + 1))); n != 0 {
 		t.Errorf("%d names of a list that is too long", n)
 	}
 }
@@ -90,7 +96,7 @@ func FuzzListedModels(f *testing.F) {
 	f.Add(`{"data":[{"id":":latest"}]}`)
 	f.Add(`{"data":[`)
 	f.Fuzz(func(t *testing.T, page string) {
-		names := ListedModels([]byte(page))
+		names := listedNames([]byte(page))
 		if len(names) > maxListed {
 			t.Errorf("%d names", len(names))
 		}
@@ -100,7 +106,7 @@ func FuzzListedModels(f *testing.F) {
 			}
 		}
 		whole := strings.TrimRight(page, " \t\r\n")
-		if names != nil && ListedModels([]byte(whole[:len(whole)-1])) != nil {
+		if names != nil && listedNames([]byte(whole[:len(whole)-1])) != nil {
 			t.Errorf("%q is a list, and still is without its end", page)
 		}
 	})

@@ -28,6 +28,7 @@ type Info struct {
 	API         API
 	Media       bool // the prompt contains images, sound or files, so that its tokens do not follow from its bytes
 	Stateful    bool // the prompt contains what the server stores: an earlier response, a conversation, a stored prompt
+	Answered    bool // the prompt has an answer of a model, or continues one: it is a later turn of a conversation
 	BypassCache bool // the engine computes the whole prompt, to return the log probabilities of its tokens
 }
 

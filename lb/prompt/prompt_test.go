@@ -49,7 +49,7 @@ var scanTests = []struct {
 		"tool calls",
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f",` +
 			`"arguments":"{\"a\":1}"}}],"content":null}]}`,
-		Info{TextBytes: len(`assistantf{"a":1}`), API: Chat},
+		Info{TextBytes: len(`assistantf{"a":1}`), API: Chat, Answered: true},
 	},
 	{"completions, string", `{"model":"m","prompt":"abc"}`, Info{TextBytes: 3, API: Completions}},
 	{"completions, strings", `{"prompt":["ab","c"],"suffix":"d"}`, Info{TextBytes: 4, API: Completions}},
@@ -63,7 +63,7 @@ var scanTests = []struct {
 	{"responses, messages", `{"input":[{"role":"user","content":"ab"}]}`, Info{TextBytes: 6, API: Responses}},
 	{
 		"responses, continued", `{"input":"ab","previous_response_id":"r"}`,
-		Info{TextBytes: 2, API: Responses, Stateful: true},
+		Info{TextBytes: 2, API: Responses, Stateful: true, Answered: true},
 	},
 	{"rerank", `{"query":"q","documents":["ab",{"text":"c"}]}`, Info{TextBytes: 4, API: Rerank}},
 	{"score", `{"text_1":"a","text_2":["b","c"]}`, Info{TextBytes: 3, API: Rerank}},
@@ -121,7 +121,7 @@ var scanTests = []struct {
 		"a stored item", `{"input":[{"type":"item_reference","id":"i"},{"role":"user","content":"ab"}]}`,
 		Info{TextBytes: len("user") + 2, API: Responses, Stateful: true},
 	},
-	{"a conversation", `{"input":"ab","conversation":{"id":"c"}}`, Info{TextBytes: 2, API: Responses, Stateful: true}},
+	{"conversation", `{"input":"b","conversation":"c"}`, Info{TextBytes: 1, API: Responses, Stateful: true, Answered: true}},
 	{
 		"a stored prompt", `{"input":"ab","prompt":{"id":"p","variables":{"x":"c"}}}`,
 		Info{TextBytes: 3, API: Responses, Stateful: true},
@@ -358,12 +358,12 @@ func TestScanAllocatesNothing(t *testing.T) {
 }
 
 // The name of the model is what its escapes stand for. A body that ends within the name, or within an escape of it, has
-// a name all the same.
+// none: it would be another one's.
 func TestModelName(t *testing.T) {
 	const body = `{"model":"a\/b\u4f60\ud83d\ude00","prompt":"x"}`
 	for end, want := range map[int]string{
-		len(body): "a/b你😀", len(`{"model":"a\/b`): "a/b", len(`{"model":"a\`): "a\ufffd",
-		len(`{"model":"a\/b\u4f`): "a/b\ufffd", len(`{"model":"a\/b\u4f60\ud83d\ude`): "a/b你\ufffd\ufffd", 8: "",
+		len(body): "a/b你😀", len(`{"model":"a\/b`): "", len(`{"model":"a\`): "",
+		len(`{"model":"a\/b\u4f`): "", len(`{"model":"a\/b\u4f60\ud83d\ude`): "", 8: "",
 	} {
 		text := []byte(body[:end])
 		_, parts, err := Read(text, end == len(body))

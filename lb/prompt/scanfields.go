@@ -28,9 +28,13 @@ func (s *scanner) key() status {
 		s.inMedia = kind&keyNotText != 0
 		s.mediaKey = s.field != fieldTools && kind&keyContent != 0
 		s.isType = string(name) == "type"
+		s.isRole = s.depth == messageDepth && string(s.fieldName(name)) == "role"
 	}
 	return s.colon()
 }
+
+// messageDepth is the nesting of a message: in the list of a member of the request.
+const messageDepth = 3
 
 // colon reads the colon after a key.
 func (s *scanner) colon() status {
@@ -89,6 +93,12 @@ func (s *scanner) text() status {
 		return st
 	}
 	content := s.body[begin:end]
+	if s.isRole {
+		switch string(s.fieldName(content)) {
+		case "assistant", "model":
+			s.info.Answered = true
+		}
+	}
 	if s.isType {
 		s.info.Media = s.info.Media || isMediaType(content)
 		s.refers = s.refers || string(content) == "item_reference"

@@ -53,6 +53,7 @@ type scanner struct {
 	inMedia      bool  // the latest key below the request's own is not for text
 	mediaKey     bool  // it is for media, if it has a value
 	isType       bool  // it is the type of a part
+	isRole       bool  // it is the role of a message
 	inputObjects bool  // input contains objects
 	refers       bool  // one of them stands for an item that the server stores
 	name         [maxEscapedName + utf8.UTFMax]byte
@@ -242,7 +243,7 @@ func (s *scanner) open(object bool) status {
 
 func (s *scanner) close() status {
 	s.pos++
-	s.inMedia, s.mediaKey, s.isType = false, false, false
+	s.inMedia, s.mediaKey, s.isType, s.isRole = false, false, false, false
 	if s.depth--; s.depth == 0 {
 		return done
 	}

@@ -31,12 +31,15 @@ func (p *Parts) of(body []byte, f field) []byte {
 // Model returns the name of the model as the body writes it, empty if there is none.
 func (p *Parts) Model(body []byte) []byte { return p.of(body, fieldModel) }
 
-// ModelName returns the name of the model, "" if there is none or it exceeds 1 KiB: that in the body, or else that in
-// the path.
+// ModelName returns the name of the model, "" if there is none or it exceeds 1 KiB: that in the body if it is a text,
+// or else that in the path.
 func (p *Parts) ModelName(body []byte) string {
 	value := p.Model(body)
+	if p.cutField == fieldModel { // the name of another one
+		value = nil
+	}
 	switch {
-	case len(value) == 0 && len(p.inPath) <= maxModelName:
+	case (len(value) == 0 || value[0] != '"') && len(p.inPath) <= maxModelName:
 		return strings.Clone(p.inPath) // keeps nothing of the path
 	case len(value) > maxModelName:
 		return ""

@@ -18,18 +18,22 @@ func (t *cutter) addQuoted(mark byte, content []byte, escaped bool) {
 
 // addText adds the content of a string, unescaped if it has escapes.
 func (t *cutter) addText(content []byte, escaped bool) {
+	if t.oneText {
+		t.beginTail(content, escaped)
+		defer t.endTail()
+	}
 	for len(content) > 0 && !t.full() {
 		if t.shortLen == len(t.short) {
 			t.flush()
 		}
-		room := min(len(t.short)-t.shortLen, t.blockEnd-t.length)
+		room := min(len(t.short)-t.shortLen, t.stop-t.length)
 		written, read := copyText(t.short[t.shortLen:t.shortLen+room], content)
 		content = content[read:]
 		t.shortLen += written
 		t.length += written
 		switch {
-		case t.length == t.blockEnd:
-			t.endBlock()
+		case t.length == t.stop:
+			t.stopHere()
 		case written == room || len(content) == 0:
 		case content[0] == escape:
 			t.addMark(escape)

@@ -76,7 +76,16 @@ func (q *Queue) Admit(now time.Duration, t *Ticket) (expected time.Duration, err
 
 // Add adds a ticket behind those that came before it.
 func (q *Queue) Add(now time.Duration, t *Ticket) {
-	q.pace.arrived(millis(now), q.line.waiting == 0, t)
+	q.ReadClock(now)
+	q.pace.arrived(millis(now), !q.isAwaited(), t)
 	q.lists[t.List].waiting++
 	q.line.add(t)
+	q.pace.running = q.pace.running && q.isAwaited()
+}
+
+// isAwaited reports whether somebody waits for an endpoint that is there. There may be none for some who wait: these
+// are granted nothing, so that they show nothing of how fast capacity becomes free, nor does that say when their turn
+// comes.
+func (q *Queue) isAwaited() bool {
+	return slices.ContainsFunc(q.lists, func(l list) bool { return l.waiting > 0 && len(l.entries) > 0 })
 }

@@ -46,7 +46,7 @@ func (c course) within(limit, due float64) bool {
 // shows that it would have to wait; and whether that is likely to be too late.
 func (q *Queue) outlook(now time.Duration, t *Ticket) (likely float64, hopeless bool) {
 	mean, due := q.pace.interval(millis(now), t.places())
-	if t.Open || q.line.waiting == 0 || mean <= 0 {
+	if t.Open || q.line.waiting == 0 || mean <= 0 || len(q.lists[t.List].entries) == 0 {
 		return 0, false
 	}
 	limit, turns := float64(millis(min(t.Wait.Max, MaxTime)))/mean, math.Inf(1)
@@ -61,7 +61,7 @@ func (q *Queue) outlook(now time.Duration, t *Ticket) (likely float64, hopeless 
 // many ms.
 func (l *line) courses(now uint32, mean float64, w *lb.Wait) [3]course {
 	number := l.findClass(w.Class.ID)
-	f := l.findFlow(number, w.Tenant)
+	f := l.findFlow(number, l.nameOf(number, w))
 	a := l.ahead(now, number, f, w)
 	class, flow := l.partOfClass(now, number, w, mean), part{1, 1}
 	known := a.own + 1
@@ -99,9 +99,9 @@ type ahead struct {
 	size        float64 // tokens of a request of those that pass it, in the mean, 0 if none of them waits
 }
 
-// ahead returns what is granted before a request that comes now. Its turn comes when its tenant and its class were
-// served as much as those before it there take. The number is that of its class, -1 if none of it has waited, and the
-// flow its own, nil likewise.
+// ahead returns what is granted before a request that comes now. Its turn comes when its program, its tenant and its
+// class were served as much as those before it there take. The number is that of its class, -1 if none of it has
+// waited, and the flow its own, nil likewise.
 func (l *line) ahead(now uint32, number int, f *flow, w *lb.Wait) (a ahead) {
 	start, virtual := l.virtual, 0.0
 	if number >= 0 {
@@ -116,16 +116,32 @@ func (l *line) ahead(now uint32, number int, f *flow, w *lb.Wait) (a ahead) {
 			upTo = f.served
 		}
 	}
-	upTo += a.tokens
+	programs := l.programsIn(number, f, w)
+	upTo += a.tokens * programs[uint32(w.Tenant)]
 	for i := range l.flows {
 		if o := &l.flows[i]; int(o.class) == number && o != f && o.waiting > 0 {
-			n := served(upTo-o.served, o.tokens, o.waiting)
+			n := served((upTo-o.served)/programs[uint32(o.tenant)], o.tokens, o.waiting)
 			a.own += n
 			a.tokens += n * o.tokens / float64(o.waiting)
 		}
 	}
 	l.othersAhead(now, number, start+a.tokens/w.Class.Weight, w, &a)
 	return a
+}
+
+// programsIn returns how many programs of each tenant take turns in the class with the number once the request waits,
+// of which the flow is.
+func (l *line) programsIn(number int, f *flow, w *lb.Wait) map[uint32]float64 {
+	n := map[uint32]float64{}
+	if f == nil || !l.takesTurns(f) {
+		n[uint32(w.Tenant)] = 1
+	}
+	for i := range l.flows {
+		if o := &l.flows[i]; int(o.class) == number && l.takesTurns(o) {
+			n[uint32(o.tenant)]++
+		}
+	}
+	return n
 }
 
 // othersAhead adds what is granted to other classes until that with the number was served so much by its weight. One

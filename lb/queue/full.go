@@ -21,10 +21,16 @@ const leastPart = 2.0 / (perAged + 1)
 
 // waitingInClass returns how many requests of the tenant wait in the class.
 func (l *line) waitingInClass(w *lb.Wait) int {
-	if f := l.findFlow(l.findClass(w.Class.ID), w.Tenant); f != nil {
-		return f.waiting
+	return l.waitingByTenant()[tenantKey{uint8(l.findClass(w.Class.ID)), uint32(w.Tenant)}]
+}
+
+// waitingByTenant returns how many requests of each tenant wait in each class, of all its programs.
+func (l *line) waitingByTenant() map[tenantKey]int {
+	n := map[tenantKey]int{}
+	for i := range l.flows {
+		n[l.flows[i].key()] += l.flows[i].waiting
 	}
-	return 0
+	return n
 }
 
 // reservedForOthers returns how many places are kept free for other classes.
@@ -57,24 +63,25 @@ func (q *Queue) evictFor(w *lb.Wait) bool {
 // others, and none gains by asking again. Who holds most takes no place of one that waits for its only request.
 func (l *line) victimOf(w *lb.Wait) int {
 	over, mine := l.overParts(w)
-	number, own, all := l.findClass(w.Class.ID), l.waitingInClass(w), l.waitingOfTenant(w.Tenant)
+	number, held, all := l.findClass(w.Class.ID), l.waitingByTenant(), l.waitingOfTenant(uint32(w.Tenant))
+	own := held[tenantKey{uint8(number), uint32(w.Tenant)}]
 	if all == 0 {
 		most := l.majority()
 		if n := l.waitingOfTenant(most); n > 1 && 2*n > l.waiting {
-			if victim := l.youngest(over, func(f *flow, c *class) bool {
-				return f.tenant == most && c.waiting > int(c.reserved)
+			if victim := l.youngest(over, held, func(f *flow, c *class) bool {
+				return uint32(f.tenant) == most && c.waiting > int(c.reserved)
 			}); victim >= 0 {
 				return victim
 			}
 		}
 	}
-	victim := l.youngest(over, func(f *flow, c *class) bool {
+	victim := l.youngest(over, held, func(f *flow, c *class) bool {
 		return int(f.class) != number && over[f.class] > 0 && (mine < 0 || c.rank > w.Class.Rank) &&
-			(f.waiting > 1 || f.tenant == w.Tenant || 2*(all+1) <= l.waiting)
+			(held[f.key()] > 1 || uint32(f.tenant) == uint32(w.Tenant) || 2*(all+1) <= l.waiting)
 	})
 	if victim < 0 {
-		victim = l.youngest(over, func(f *flow, _ *class) bool {
-			return int(f.class) == number && f.waiting >= own+2
+		victim = l.youngest(over, held, func(f *flow, _ *class) bool {
+			return int(f.class) == number && held[f.key()] >= own+2
 		})
 	}
 	return victim
@@ -125,9 +132,9 @@ func (l *line) overParts(w *lb.Wait) (over []int, mine int) {
 }
 
 // waitingOfTenant returns how many requests of the tenant wait in all classes.
-func (l *line) waitingOfTenant(tenant uint64) (n int) {
+func (l *line) waitingOfTenant(tenant uint32) (n int) {
 	for i := range l.flows {
-		if f := &l.flows[i]; f.tenant == tenant {
+		if f := &l.flows[i]; uint32(f.tenant) == tenant {
 			n += f.waiting
 		}
 	}
@@ -136,14 +143,14 @@ func (l *line) waitingOfTenant(tenant uint64) (n int) {
 
 // majority returns the tenant of whom more than half of all requests are, if there is one, and else any (Boyer and
 // Moore, 1981).
-func (l *line) majority() (tenant uint64) {
+func (l *line) majority() (tenant uint32) {
 	n := 0
 	for i := range l.flows {
 		switch f := &l.flows[i]; {
-		case f.tenant == tenant:
+		case uint32(f.tenant) == tenant:
 			n += f.waiting
 		case f.waiting > n:
-			tenant, n = f.tenant, f.waiting-n
+			tenant, n = uint32(f.tenant), f.waiting-n
 		default:
 			n -= f.waiting
 		}
@@ -152,8 +159,8 @@ func (l *line) majority() (tenant uint64) {
 }
 
 // youngest returns the number of the youngest ticket of one of the flows, -1 for none: of the class that is most over
-// its part, of several the lowest, and there of the flow with the most.
-func (l *line) youngest(over []int, of func(*flow, *class) bool) (ticket int) {
+// its part, of several the lowest, and there of the tenant with the most.
+func (l *line) youngest(over []int, held map[tenantKey]int, of func(*flow, *class) bool) (ticket int) {
 	ticket = -1
 	var best *flow
 	for i := range l.flows {
@@ -164,7 +171,8 @@ func (l *line) youngest(over []int, of func(*flow, *class) bool) (ticket int) {
 		order := 1
 		if best != nil {
 			order = cmp.Or(cmp.Compare(over[f.class], over[best.class]),
-				cmp.Compare(l.classes[f.class].rank, l.classes[best.class].rank), cmp.Compare(f.waiting, best.waiting))
+				cmp.Compare(l.classes[f.class].rank, l.classes[best.class].rank),
+				cmp.Compare(held[f.key()], held[best.key()]))
 		}
 		if last := f.end() - 1; order > 0 || order == 0 && l.at(ticket).before(l.at(last)) {
 			best, ticket = f, last

@@ -111,7 +111,7 @@ func (c *crowd) counts(class uint16, tenant uint64) (ofClass, ofTenant int) {
 		if w.Class.ID == class {
 			ofClass++
 		}
-		if w.Tenant == tenant {
+		if uint32(w.Tenant) == uint32(tenant) {
 			ofTenant++
 		}
 	}
@@ -156,7 +156,8 @@ func (c *crowd) step(t *rapid.T) {
 		return
 	}
 	w := lb.Wait{Max: time.Hour, Length: c.length, Strict: c.strict, Aging: c.aging}
-	w.Class, w.Tenant = crowdClasses[c.rng.IntN(3)], c.rng.Uint64N(6)*c.rng.Uint64N(2)
+	w.Class = crowdClasses[c.rng.IntN(3)]
+	w.Tenant = lb.TurnOf(c.rng.Uint64N(6)*c.rng.Uint64N(2), c.rng.Uint64N(3))
 	full := len(c.by) == c.length
 	ofClass, ofTenant := c.counts(w.Class.ID, w.Tenant)
 	id, victim, ok := c.admit(c.q, w)

@@ -74,7 +74,7 @@ func (p *trial) come(i int) {
 	t := &queue.Ticket{Owner: 1, ID: lb.LeaseID(i + 1), Wait: &w, Tokens: v.tokens, List: list, Wants: queue.NoRow}
 	if v.patient {
 		row := p.fullest()
-		t.Wants, t.Warm = row, []queue.Warm{{Row: row, Saved: v.tokens - 1}}
+		t.Wants, t.Patience, t.Warm = row, w.Patience, []queue.Warm{{Row: row, Saved: v.tokens - 1}}
 	}
 	t.Open = p.q.HasOpen(p.now, list, v.tokens, p.loads)
 	if t.Open {

@@ -7,7 +7,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// line is the requests that wait, by class and tenant.
+// line is the requests that wait, by class, tenant and program.
 type line struct {
 	classes []class
 	flows   []flow
@@ -39,16 +39,73 @@ type class struct {
 	tokens   float64 // of its tickets; not packed
 }
 
-// flow is the requests of one tenant in one class.
+// flow is the requests of one program of a tenant in one class: of the tenant, if it has none.
 type flow struct {
-	class   uint8 // number of the class
-	tenant  uint64
-	served  float64 // virtual time: tokens served
+	class   uint8   // number of the class
+	tenant  uint64  // and its program: see lb.TurnOf
+	served  float64 // virtual time: tokens served, as many times as its tenant has programs
 	share   share
 	came    uint32 // when the latest ticket of it came, in ms
 	waiting int
 	first   int     // number of its first ticket; not packed
 	tokens  float64 // of its tickets; not packed
+}
+
+// tenantKey is the same for the programs of one tenant in one class.
+type tenantKey struct {
+	class  uint8
+	tenant uint32
+}
+
+func (f *flow) key() tenantKey { return tenantKey{f.class, uint32(f.tenant)} }
+
+// takesTurns reports whether the flow waits, or was served more than one that begins to wait now.
+func (l *line) takesTurns(f *flow) bool {
+	return f.waiting > 0 || f.served > l.classes[f.class].virtual
+}
+
+// maxPrograms is how many programs of a tenant have turns of their own in a class: each costs every step a little.
+const maxPrograms = 128
+
+// nameOf returns the name of the request's flow in the class with the number: that of another program of its tenant
+// for a new one, if there are too many.
+func (l *line) nameOf(number int, w *lb.Wait) uint64 {
+	var names []uint64
+	for i := range l.flows {
+		switch f := &l.flows[i]; {
+		case int(f.class) != number || uint32(f.tenant) != uint32(w.Tenant):
+		case f.tenant == w.Tenant:
+			return w.Tenant
+		default:
+			names = append(names, f.tenant)
+		}
+	}
+	if len(names) < maxPrograms {
+		return w.Tenant
+	}
+	return names[(w.Tenant>>32)%uint64(len(names))]
+}
+
+// startOf returns where a new program of the tenant begins at least: where the others of its tenant are that take
+// turns, on average. So nobody gains by a new name for each request.
+func (l *line) startOf(of tenantKey) float64 {
+	sum, n := 0.0, 0.0
+	for i := range l.flows {
+		if o := &l.flows[i]; o.key() == of && l.takesTurns(o) {
+			sum, n = sum+o.served, n+1
+		}
+	}
+	return sum / max(n, 1)
+}
+
+// programs returns how many programs of the flow's tenant take turns, itself included.
+func (l *line) programs(f *flow) (n float64) {
+	for i := range l.flows {
+		if o := &l.flows[i]; o == f || o.key() == f.key() && l.takesTurns(o) {
+			n++
+		}
+	}
+	return n
 }
 
 // end returns the number behind that of the flow's last ticket.
@@ -171,7 +228,8 @@ func (l *line) classOf(w *lb.Wait) int {
 // flowOf returns the request's flow.
 func (l *line) flowOf(w *lb.Wait) *flow {
 	class := l.classOf(w)
-	is := func(f flow) bool { return f.tenant == w.Tenant && int(f.class) == class }
+	name := l.nameOf(class, w)
+	is := func(f flow) bool { return f.tenant == name && int(f.class) == class }
 	i := slices.IndexFunc(l.flows, is)
 	if i < 0 || l.flows[i].waiting == 0 {
 		l.forgetFlows(is)
@@ -182,7 +240,9 @@ func (l *line) flowOf(w *lb.Wait) *flow {
 	}
 	if i < 0 {
 		i = len(l.flows)
-		l.flows = append(l.flows, flow{class: uint8(class), tenant: w.Tenant, came: millis(w.Since), first: l.waiting})
+		f := flow{class: uint8(class), tenant: name, came: millis(w.Since), first: l.waiting}
+		f.served = l.startOf(f.key())
+		l.flows = append(l.flows, f)
 	}
 	f := &l.flows[i]
 	if f.waiting == 0 {

@@ -15,7 +15,8 @@ const (
 // pace is how long requests are in flight, by which it is known how fast capacity becomes free (Little's law: with n in
 // flight, each for a time t, one ends in each t/n). It is measured by the grants of the time in which somebody waits
 // and no endpoint is open to those that wait. The clock stands still at other times, which do not show what ends:
-// nobody waits, or those that do leave an open endpoint to others, because a full one has their prompts.
+// nobody waits, or those that do leave an open endpoint to others, because a full one has their prompts, or there is no
+// endpoint for them.
 //
 // All times but now are multiplied by the number of requests that are in flight meanwhile, in ms.
 type pace struct {
@@ -40,8 +41,8 @@ func (p *pace) read(now uint32) {
 // passed returns the time since the clock was read, in ms. The clock of the VM that read it may be ahead.
 func (p *pace) passed(now uint32) float64 { return float64(max(0, int32(now-p.now))) }
 
-// arrived is called when a request begins to wait, the first one that does or another one. What is granted while an
-// endpoint is open to it does not count.
+// arrived is called when a request begins to wait, the first one for an endpoint that is there or another one. What is
+// granted while an endpoint is open to it does not count.
 func (p *pace) arrived(now uint32, first bool, t *Ticket) {
 	if first {
 		p.fade(max(0, 1-p.passed(now)/float64(millis(paceMemory))))

@@ -220,7 +220,7 @@ func TestWaitsForItsPrompt(t *testing.T) {
 	r := newRoom(t, 2)
 	r.add(batch, func(k *queue.Ticket) {
 		warm(0, 90)(k)
-		k.Wants, k.Wait.Patience = 0, 500*time.Millisecond
+		k.Wants, k.Patience = 0, 500*time.Millisecond
 	})
 	if id := r.free(1); id != 0 {
 		t.Fatal("took an endpoint without its prompt")
@@ -231,6 +231,25 @@ func TestWaitsForItsPrompt(t *testing.T) {
 	}
 	if _, row, tokens := r.q.Find(1, 1); row != 1 || tokens != 100 {
 		t.Errorf("granted row %d for %d tokens", row, tokens)
+	}
+}
+
+// A request is less patient with an endpoint that has most of what the other one has: for as long as it takes to
+// compute the difference.
+func TestPatienceIsForWhatIsMissing(t *testing.T) {
+	r := newRoom(t, 2)
+	r.add(batch, func(k *queue.Ticket) {
+		warm(0, 90)(k)
+		k.AddWarm(queue.Warm{Row: 1, Saved: 72})
+		k.Wants, k.Patience = 0, 500*time.Millisecond
+	})
+	r.now += 89 * time.Millisecond // and 10 ms until an endpoint is free
+	if id := r.free(1); id != 0 {
+		t.Fatal("took an endpoint with less of its prompt at once")
+	}
+	r.now += time.Millisecond
+	if g := r.q.Dispatch(r.now, r.loads, nil); len(g) != 1 {
+		t.Fatal("waits for longer than a fifth of its prompt takes")
 	}
 }
 
@@ -266,9 +285,12 @@ func TestFormat(t *testing.T) {
 	add := func(id lb.LeaseID, class lb.Class, tenant uint64, warm ...queue.Warm) {
 		w := &lb.Wait{
 			Max: time.Second, Since: now, Class: class, Tenant: tenant, Aging: 800 * time.Millisecond,
-			Patience: 200 * time.Millisecond, Skip: 3, Length: 2,
+			Skip: 3, Length: 2,
 		}
-		q.Add(now, &queue.Ticket{Owner: 5, ID: id, Wait: w, Tokens: 100, List: number, Wants: 1, Warm: warm})
+		q.Add(now, &queue.Ticket{
+			Owner: 5, ID: id, Wait: w, Tokens: 100, List: number,
+			Wants: 1, Patience: 200 * time.Millisecond, Warm: warm,
+		})
 	}
 	low := lb.Class{ID: 2, Rank: 1, Weight: 1}
 	add(10, low, 9, queue.Warm{Row: 1, Saved: 60})

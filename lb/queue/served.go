@@ -21,6 +21,11 @@ func (q *Queue) Correct(now time.Duration, class uint16, tenant uint64, tokens i
 		q.line.owe(q.line.findAged(millis(now), nil), number, usual)
 	}
 	if f := q.line.findFlow(number, tenant); f != nil {
-		f.served = max(0, f.served+float64(tokens))
+		n := q.line.programs(f)
+		served := f.served + float64(tokens)*n
+		if tokens < 0 && n > 1 { // there may have been fewer programs when it was granted
+			served = max(served, min(f.served, q.line.classes[f.class].virtual+float64(tokens)))
+		}
+		f.served = max(0, served)
 	}
 }

@@ -20,7 +20,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 			t.Fatalf("%d tenants are remembered after %d", n, tenant+1)
 		}
 	}
-	heavy := func(t *queue.Ticket) { t.Wait.Tenant, t.Tokens = 1<<40, 1e6 }
+	heavy := func(t *queue.Ticket) { t.Wait.Tenant, t.Tokens = 1<<31, 1e6 }
 	r.add(batch, heavy)
 	for r.q.Waiting() > 0 {
 		r.free(0)

@@ -18,9 +18,10 @@ type Ticket struct {
 	Owner    uint64
 	ID       lb.LeaseID
 	Wait     *lb.Wait
-	Tokens   int64  // that it adds at an endpoint without its prompt
-	List     int    // number of its list of endpoints: see Queue.List
-	Wants    int    // row of the full endpoint that it waits for during its patience, NoRow for none
+	Tokens   int64 // that it adds at an endpoint without its prompt
+	List     int   // number of its list of endpoints: see Queue.List
+	Wants    int   // row of the full endpoint that it waits for during its patience, NoRow for none
+	Patience time.Duration
 	Open     bool   // an endpoint of its list is open
 	Inflight int64  // requests that are in flight at its endpoints
 	Warm     []Warm // endpoints that have some of its prompt, the best first; those after MaxWarm are left out
@@ -120,6 +121,13 @@ func (r record) saved(row int) int64 {
 
 const warmAt, warmSize = 48, 6
 
+// isPatient reports whether the ticket leaves an endpoint that saves so many tokens here to others while it waits for
+// one that saves so many there: no longer than it takes to compute the difference, of which its patience is the whole.
+func (r record) isPatient(waited uint32, there, here int64) bool {
+	patience := r.patience()
+	return there > here && waited < patience && float64(waited)*float64(there) < float64(patience)*float64(there-here)
+}
+
 // bestSaved returns how many tokens need not be computed where most of the prompt is, the endpoint of the row excepted.
 func (r record) bestSaved(except int) (best int64) {
 	for at := warmAt; at < recordSize; at += warmSize {
@@ -141,7 +149,7 @@ func newRecord(t *Ticket, number uint32) record {
 	wire.PutUint32(r, 20, number)
 	wire.PutUint32(r, 24, millis(min(t.Wait.Max, MaxTime)))
 	wire.PutUint32(r, 28, millis(min(t.Wait.Aging, MaxTime)))
-	wire.PutUint16(r, 32, uint16(min(millis(min(t.Wait.Patience, MaxTime))/10, 1<<16-1)))
+	wire.PutUint16(r, 32, uint16(min(min(t.Patience, MaxTime)/lb.PatienceStep, 1<<16-1)))
 	wire.PutUint16(r, 34, uint16(t.Wants))
 	r.setList(t.List)
 	wire.PutUint16(r, 38, uint16(min(max(t.Wait.Skip, 0), MaxSkip)))

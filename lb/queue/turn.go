@@ -39,7 +39,7 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 		}
 		grants = append(grants, t.grant(i, row))
 	}
-	q.pace.running = q.line.waiting > 0 && t.failed == 0
+	q.pace.running = t.failed == 0 && q.isAwaited()
 	return grants
 }
 
@@ -60,8 +60,8 @@ func (t *turn) grant(i, row int) Grant {
 		c.served += tokens / c.weight
 	}
 	c.paid(tokens, t.outOfTurn)
-	c.virtual = f.served
-	f.served += tokens
+	c.virtual = t.start
+	f.served += tokens * q.line.programs(f)
 	q.removeAt(i)
 	q.ended = append(q.ended, e)
 	t.loads.Add(row, e.Tokens)
@@ -81,6 +81,9 @@ type turn struct {
 	classes   []int    // those that wait, in their order: likewise
 	aged      []bool   // by class: it is aged
 	outOfTurn bool     // the ticket that next has returned has its turn because its class is aged
+	start     float64  // virtual time of the flow whose turn it was
+	peers     []*flow  // of the same tenant: scratch of next
+	front     []int    // tickets in front of others: likewise
 	budgets   *budgetTurn
 }
 
@@ -190,6 +193,7 @@ func (t *turn) next(row int) int {
 	if f == nil {
 		return -1
 	}
+	t.start = f.served
 	return t.nextOf(f, first, row)
 }
 
@@ -250,30 +254,56 @@ func (t *turn) firstOf(f *flow, row int) int {
 	return -1
 }
 
-// nextOf returns the ticket of the flow whose turn it is: the first one, unless another one is worth more at the
-// endpoint and may pass those before it.
+// nextOf returns the ticket whose turn it is: the first one of the flow, unless another one of the tenant is worth more
+// at the endpoint and may pass those before it. One of another program may only if that is ahead of the flow by no more
+// than what the request takes there: so programs differ by a request or two, however long one has its prompt cached.
 func (t *turn) nextOf(f *flow, first, row int) int {
 	l := &t.q.line
-	best, most, position := -1, int64(0), 0
-	for i := first; i < f.end(); i++ {
+	programs, best, most, passed := l.programs(f), -1, int64(0), 0
+	t.front = t.front[:0]
+	look := func(p *flow, i int) (goOn bool) {
 		r := l.at(i)
 		if !t.eligible(r, row) {
-			continue
+			return true
 		}
-		if w := worth(r, row); best < 0 || w > most && position <= r.skip() {
-			best, most = i, w
+		mayPass := len(t.front) <= r.skip() && (p.served-f.served)/programs <= float64(max(1, r.tokens()-r.saved(row)))
+		if w := worth(r, row); best < 0 || w > most && mayPass {
+			best, most, passed = i, w, len(t.front)
 		}
-		position++
-		if r.passed() >= maxPassed*r.skip() || position > l.skip {
-			break // nobody passes this one
+		t.front = append(t.front, i)
+		return r.passed() < maxPassed*r.skip() && len(t.front) <= l.skip // else nobody passes this one
+	}
+	for _, p := range t.peersOf(f) {
+		from, goOn := p.first, true
+		if p == f {
+			from = first
+		}
+		for i := from; i < p.end() && goOn; i++ {
+			goOn = look(p, i)
+		}
+		if !goOn {
+			break
 		}
 	}
-	for i := first; i < best; i++ {
-		if r := l.at(i); t.eligible(r, row) {
-			r.countPassed()
-		}
+	for _, i := range t.front[:passed] {
+		l.at(i).countPassed()
 	}
 	return best
+}
+
+// peersOf returns the flow, and behind it the others of its tenant that wait: those that were served least in front.
+func (t *turn) peersOf(f *flow) []*flow {
+	l := &t.q.line
+	t.peers = append(t.peers[:0], f)
+	for i := range l.flows {
+		if p := &l.flows[i]; p != f && p.waiting > 0 && p.key() == f.key() {
+			t.peers = append(t.peers, p)
+		}
+	}
+	order.By(t.peers[1:], func(a, b **flow) bool {
+		return (*a).served < (*b).served || (*a).served == (*b).served && (*a).first < (*b).first
+	})
+	return t.peers
 }
 
 // worth returns what it is worth to serve the ticket at the row rather than elsewhere, in tokens: what is cached there
@@ -296,7 +326,7 @@ func (t *turn) eligible(r record, row int) bool {
 		return false // its owner is about to end its wait
 	}
 	saved := r.saved(row)
-	if wants := r.wants(); wants != NoRow && wants != row && waited < r.patience() && r.saved(wants) > saved {
+	if wants := r.wants(); wants != NoRow && wants != row && r.isPatient(waited, r.saved(wants), saved) {
 		return false
 	}
 	return !t.openElsewhere(r, row, saved)

@@ -299,7 +299,7 @@ func (p *place) sent(want int) {
 	p.world.t.Helper()
 	n := 0
 	for ; n < 20; n++ {
-		if peer, _ := p.board.Forward(p.world.now, nil, None, 1, []string{"eu"}); peer == None {
+		if peer, _ := p.board.Forward(p.world.now, &Request{Session: 1, Allowed: []string{"eu"}}); peer == None {
 			break
 		} else if !p.board.Adopted(peer) {
 			p.world.t.Fatal("sent to its gateways")
@@ -326,7 +326,7 @@ func TestServersOfTheAdopted(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	us.see(2, time.Second)
-	if peer, _ := us.board.Forward(w.now, nil, None, 1, nil); us.board.config.Peers[peer].Name != "asia" {
+	if peer, _ := us.board.Forward(w.now, &Request{Session: 1}); us.board.config.Peers[peer].Name != "asia" {
 		t.Error("sent to where it waits for longer")
 	}
 	us.sent(2)

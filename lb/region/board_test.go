@@ -60,7 +60,7 @@ func TestOtherPeers(t *testing.T) {
 	if err != nil || got[0].Open != 3 || got[1].Age >= 0 || got[2].Open != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	b.Forward(time.Second, nil, -1, 1, nil)
+	b.Forward(time.Second, &Request{Session: 1})
 	if got, err = NewBoard(kv, "board", config("home", Peer{Name: "a"})).Peers(time.Second); err != nil ||
 		got[0].Open != 1 {
 		t.Errorf("other workers have written: %+v, %v", got, err)
@@ -80,12 +80,12 @@ func TestForwardAtTheSameTime(t *testing.T) {
 	between := 0
 	kv.OnSet = func(string) {
 		if between++; between == 1 {
-			if peer, _ := other.Forward(now, nil, -1, 1, nil); peer != 0 {
+			if peer, _ := other.Forward(now, &Request{Session: 1}); peer != 0 {
 				t.Errorf("the other worker: %d", peer)
 			}
 		}
 	}
-	if peer, _ := b.Forward(now, nil, -1, 1, nil); peer != 0 {
+	if peer, _ := b.Forward(now, &Request{Session: 1}); peer != 0 {
 		t.Errorf("one worker: %d", peer)
 	}
 	got, err := b.Peers(now)
@@ -93,7 +93,7 @@ func TestForwardAtTheSameTime(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for range 3 {
-		b.Forward(now, nil, -1, 1, nil)
+		b.Forward(now, &Request{Session: 1})
 	}
 	if got, err = b.Peers(now); err != nil || got[0].Ahead > 2 || got[0].Available {
 		t.Errorf("%+v, %v", got, err)
@@ -106,11 +106,11 @@ func TestBoardWithoutMemory(t *testing.T) {
 	kv := storetest.NewMemory()
 	b := boardOf(t, kv, now, status{State: State{Open: 1}})
 	kv.SetErr = func(string) error { return errors.New("no") }
-	if peer, why := b.Forward(now, nil, -1, 1, nil); peer != None || why != NoPeer {
+	if peer, why := b.Forward(now, &Request{Session: 1}); peer != None || why != NoPeer {
 		t.Errorf("%d, %v", peer, why)
 	}
 	kv.SetErr = func(string) error { return lb.ErrMismatch }
-	if peer, _ := b.Forward(now, nil, -1, 1, nil); peer != None {
+	if peer, _ := b.Forward(now, &Request{Session: 1}); peer != None {
 		t.Errorf("others are always faster, but %d", peer)
 	}
 }
@@ -137,11 +137,11 @@ func FuzzBoard(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		peer, why := b.Forward(now, []int{1}, -1, 7, nil)
+		peer, why := b.Forward(now, &Request{Matched: []int{1}, Session: 7, Stay: anywhere})
 		if (peer == None) != (why == NoPeer) || peer != None && !before[peer].Available {
 			t.Errorf("forwarded to %d, %v: %+v", peer, why, before)
 		}
-		p := NewProber(b, NewKey(secret), 7)
+		p := NewProber(b, KeysOf(secret, ""), 7)
 		if _, err := p.Ask(now, wall, 0); err != nil {
 			t.Error(err)
 		}

@@ -15,6 +15,9 @@ import (
 // open is the status of a peer with room, at a distance.
 func open(rtt, wait time.Duration) status { return status{State: State{Open: 9, Wait: wait}, rtt: rtt} }
 
+// anywhere is of a request that does not wait for its prompt.
+var anywhere = Stay{Home: -1}
+
 func TestForward(t *testing.T) {
 	const now, ms = time.Second, time.Millisecond
 	full := status{rtt: ms}
@@ -39,10 +42,16 @@ func TestForward(t *testing.T) {
 		{"missed", []status{{State: State{Open: 9}, missed: mostMissed}}, nil, nil, None, NoPeer},
 	} {
 		b := boardOf(t, storetest.NewMemory(), now, c.peers...)
-		if peer, why := b.Forward(now, c.matched, -1, 1, c.allowed); peer != c.want || why != c.why {
+		r := &Request{Matched: c.matched, Session: 1, Allowed: c.allowed, Stay: anywhere}
+		if peer, why := b.Forward(now, r); peer != c.want || why != c.why {
 			t.Errorf("%s: %d, %v; want %d, %v", c.about, peer, why, c.want, c.why)
 		}
 	}
+}
+
+// A request stays where its prompt is, for as long as that saves, or for ever where that is not known.
+func TestForwardStays(t *testing.T) {
+	const now, ms = time.Second, time.Millisecond
 	busy := status{rtt: ms, answered: now}
 	for _, c := range []struct {
 		about   string
@@ -58,18 +67,50 @@ func TestForward(t *testing.T) {
 		{"more is where nobody answers", []status{open(ms, 0), {missed: mostMissed}}, []int{2, 5}, 1, 0},
 	} {
 		b := boardOf(t, storetest.NewMemory(), now, c.peers...)
-		if peer, _ := b.Forward(now, c.matched, c.home, 1, nil); peer != c.want {
+		r := &Request{Matched: c.matched, Session: 1, Stay: Stay{Home: c.home}}
+		if peer, _ := b.Forward(now, r); peer != c.want {
 			t.Errorf("%s: %d, want %d", c.about, peer, c.want)
 		}
 	}
+	for _, c := range []struct {
+		about   string
+		peers   []status
+		matched []int
+		home    int
+		stayed  time.Duration
+		want    int
+	}{
+		{"its prompt saves time yet", []status{open(90*ms, 0)}, nil, 3, 1289 * ms, None},
+		{"it has stayed for as long", []status{open(90*ms, 0)}, nil, 3, 1290 * ms, 0},
+		{"the other one has a part of it", []status{open(90*ms, 0)}, []int{2}, 3, 490 * ms, 0},
+		{"the other one has a queue", []status{open(90*ms, 40*ms)}, []int{2}, 3, 529 * ms, None},
+		{"nobody has anything", []status{open(90*ms, 0)}, nil, 0, 0, 0},
+		{"more is where no room is", []status{open(90*ms, 0), busy}, []int{1, 3}, 0, 888 * ms, None},
+		{"it has stayed for that", []status{open(90*ms, 0), busy}, []int{1, 3}, 0, 889 * ms, 0},
+		{"the nearest, which has less", []status{open(190*ms, 0), open(60*ms, 0)}, []int{2, 1}, 0, time.Hour, 1},
+		{"the farther one, which has more", []status{open(150*ms, 0), open(60*ms, 0)}, []int{2, 1}, 0, time.Hour, 0},
+		{"of equal ones that with more", []status{open(163*ms, 0), open(62*ms, 0)}, []int{2, 1}, 0, time.Hour, 0},
+	} {
+		b := boardOf(t, storetest.NewMemory(), now, c.peers...)
+		saves := func(n int) time.Duration { return time.Duration(n) * 100 * ms }
+		stay := Stay{Home: c.home, Stayed: c.stayed, Saves: saves}
+		peer, why := b.Forward(now, &Request{Matched: c.matched, Session: 1, Stay: stay})
+		if peer != c.want || (why == Stays) != (peer == None) {
+			t.Errorf("%s: %d, %v; want %d", c.about, peer, why, c.want)
+		}
+	}
+}
+
+func TestRoom(t *testing.T) {
+	const now, ms = time.Second, time.Millisecond
 	b := boardOf(t, storetest.NewMemory(), now, open(10*ms, 0))
 	if !b.HasRoom(now, nil) || b.HasRoom(now, []string{"b"}) || b.HasRoom(now+time.Minute, nil) {
 		t.Error("room is where there is none, or not where there is")
 	}
-	if peer, _ := b.Forward(now+time.Minute, nil, -1, 1, nil); peer != None {
+	if peer, _ := b.Forward(now+time.Minute, &Request{Session: 1}); peer != None {
 		t.Error("forwarded by an old answer")
 	}
-	for r, want := range map[Reason]string{NoPeer: "none", ByMatch: "prefix", ByTime: "time"} {
+	for r, want := range map[Reason]string{NoPeer: "none", Stays: "stays", ByMatch: "prefix", ByTime: "time"} {
 		if r.String() != want {
 			t.Errorf("%v", r)
 		}
@@ -88,12 +129,12 @@ func TestSessionsAreSpread(t *testing.T) {
 	all, fewer := equal(make([]status, 3)...), equal(make([]status, 2)...)
 	count, moved := [3]int{}, 0
 	for session := range uint64(n) {
-		peer, _ := all.Forward(now, nil, -1, session, nil)
-		if again, _ := all.Forward(now, nil, -1, session, nil); again != peer {
+		peer, _ := all.Forward(now, &Request{Session: session})
+		if again, _ := all.Forward(now, &Request{Session: session}); again != peer {
 			t.Fatalf("session %d goes to %d and then to %d", session, peer, again)
 		}
 		count[peer]++
-		if other, _ := fewer.Forward(now, nil, -1, session, nil); peer < 2 && other != peer {
+		if other, _ := fewer.Forward(now, &Request{Session: session}); peer < 2 && other != peer {
 			moved++
 		}
 	}
@@ -104,6 +145,36 @@ func TestSessionsAreSpread(t *testing.T) {
 	}
 	if moved > 0 {
 		t.Errorf("%d sessions of peers that stay have moved", moved)
+	}
+}
+
+// A session whose requests belong together has one region beside its own: the same however far that is, and how long
+// its queue, while it has room; and after that another one, the same again.
+func TestSessionsHaveASecondRegion(t *testing.T) {
+	const now, ms = time.Second, time.Millisecond
+	count, next := [3]int{}, 0
+	for session := range uint64(300) {
+		at := func(list ...status) int {
+			b := boardOf(t, storetest.NewMemory(), now, list...)
+			peer, _ := b.Forward(now, &Request{Session: session, Sticky: true})
+			return peer
+		}
+		peer := at(open(10*ms, 0), open(90*ms, 0), open(200*ms, 0))
+		if again := at(open(200*ms, 50*ms), open(10*ms, 0), open(30*ms, 400*ms)); again != peer {
+			t.Fatalf("session %d goes to %d, and to %d when times change", session, peer, again)
+		}
+		full := []status{open(10*ms, 0), open(90*ms, 0), open(200*ms, 0)}
+		full[peer] = status{rtt: ms}
+		other := at(full...)
+		full[(6-peer-other)%3].rtt = ms
+		if again := at(full...); other == peer || again != other {
+			t.Fatalf("session %d goes to %d and %d while %d is full", session, other, again, peer)
+		}
+		count[peer]++
+		next += other
+	}
+	if slices.Min(count[:]) < 80 {
+		t.Errorf("sessions by peer: %v", count)
 	}
 }
 
@@ -135,7 +206,9 @@ func TestForwardProperty(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		peer, why := b.Forward(now, matched, -1, rapid.Uint64().Draw(r, "session"), allowed)
+		peer, why := b.Forward(now, &Request{
+			Matched: matched, Session: rapid.Uint64().Draw(r, "session"), Allowed: allowed, Stay: anywhere,
+		})
 		after, err := b.Peers(now)
 		if err != nil {
 			r.Fatal(err)

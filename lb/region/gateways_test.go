@@ -129,7 +129,7 @@ func TestPushThatAdopts(t *testing.T) {
 	eu.down = true
 	w.run(6 * time.Second)
 	us.see(2, 0)
-	if peer, _ := other.Forward(w.now, nil, None, 1, nil); peer != None || other.Adopted(0) {
+	if peer, _ := other.Forward(w.now, &Request{Session: 1}); peer != None || other.Adopted(0) {
 		t.Errorf("peer %d", peer)
 	}
 	if err := other.See(w.now, 0, State{Open: 9}); err != nil {

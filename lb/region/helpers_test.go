@@ -81,7 +81,7 @@ func newWorld(t *testing.T, configs ...Config) *world {
 // push replaces the configuration.
 func (p *place) push(c Config) {
 	p.board = NewBoard(p.kv, "board", c)
-	p.prober = NewProber(p.board, NewKey(secret), p.world.random.Uint32())
+	p.prober = NewProber(p.board, KeysOf(secret, ""), p.world.random.Uint32())
 }
 
 // next returns the gateway of a region that gets the next probe, nil if there is no such region.
@@ -135,7 +135,7 @@ func (p *place) step() {
 		if !p.prober.Due(w.now, i) {
 			continue
 		}
-		text, err := p.prober.Ask(w.now, w.wall(), i)
+		texts, err := p.prober.Ask(w.now, w.wall(), i)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func (p *place) step() {
 		}
 		oneWay, prober := (peer.Distance+other.far)/2, p.prober
 		arrive := func() {
-			if answer := other.answer(text); answer != "" {
+			if answer := other.answer(texts.Text); answer != "" {
 				w.later(oneWay+other.delay, func() { _ = prober.Hear(w.now, w.wall(), i, answer) })
 			}
 		}

@@ -14,11 +14,11 @@ func TestLateAnswer(t *testing.T) {
 		want  error
 	}{{Timeout - 1, nil}, {Timeout, ErrStale}, {Timeout + 3*time.Millisecond, ErrStale}} {
 		w, us, eu := two(t)
-		text, err := us.prober.Ask(w.now, w.wall(), 0)
+		texts, err := us.prober.Ask(w.now, w.wall(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer := eu.answer(text)
+		answer := eu.answer(texts.Text)
 		w.now += c.after
 		if err := us.prober.Hear(w.now, w.wall(), 0, answer); !errors.Is(err, c.want) {
 			t.Errorf("after %v: %v, want %v", c.after, err, c.want)

@@ -85,7 +85,7 @@ func TestOutcomesAreShared(t *testing.T) {
 	b := boardOf(t, kv, now, status{State: State{Open: 9}})
 	other := NewBoard(kv, "board", b.config)
 	for range mostFailed {
-		if peer, _ := b.Forward(now, nil, -1, 1, nil); peer != 0 {
+		if peer, _ := b.Forward(now, &Request{Session: 1}); peer != 0 {
 			t.Fatalf("to %d", peer)
 		}
 		if err := b.End(now, 0, now, false); err != nil {
@@ -93,7 +93,7 @@ func TestOutcomesAreShared(t *testing.T) {
 		}
 	}
 	for _, w := range []*Board{b, other} {
-		peer, _ := w.Forward(now, nil, -1, 1, nil)
+		peer, _ := w.Forward(now, &Request{Session: 1})
 		if all, err := w.Peers(now); peer != None || w.HasRoom(now, nil) || err != nil || all[0].Available {
 			t.Errorf("to %d: %+v %v", peer, all, err)
 		}
@@ -103,17 +103,17 @@ func TestOutcomesAreShared(t *testing.T) {
 	if !b.HasRoom(now, nil) || !other.HasRoom(now, nil) {
 		t.Error("no trial")
 	}
-	if peer, _ := b.Forward(now, nil, -1, 1, nil); peer != 0 {
+	if peer, _ := b.Forward(now, &Request{Session: 1}); peer != 0 {
 		t.Errorf("the trial: to %d", peer)
 	}
-	if peer, _ := other.Forward(now, nil, -1, 1, nil); peer != None {
+	if peer, _ := other.Forward(now, &Request{Session: 1}); peer != None {
 		t.Errorf("a second one: to %d", peer)
 	}
 	if err := other.End(now, 0, now, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range []*Board{b, other} {
-		if peer, _ := w.Forward(now, nil, -1, 1, nil); peer != 0 {
+		if peer, _ := w.Forward(now, &Request{Session: 1}); peer != 0 {
 			t.Errorf("after it was served: to %d", peer)
 		}
 	}
@@ -128,7 +128,7 @@ func TestWaitsForNoFailingRegion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if peer, why := b.Forward(now, []int{5, 0}, 0, 1, nil); peer != 1 || why != ByTime {
+	if peer, why := b.Forward(now, &Request{Matched: []int{5, 0}, Session: 1}); peer != 1 || why != ByTime {
 		t.Errorf("to %d, %v", peer, why)
 	}
 }
@@ -140,7 +140,7 @@ func TestAdoptedHasNoTrial(t *testing.T) {
 		State: State{Open: 9}, adopted: true, servers: State{Open: 9}, seen: now,
 		outcomes: outcomes{failed: mostFailed, until: now},
 	})
-	if peer, _ := b.Forward(now, nil, -1, 1, nil); peer != 0 || b.peers[0].outcomes.until != now {
+	if peer, _ := b.Forward(now, &Request{Session: 1}); peer != 0 || b.peers[0].outcomes.until != now {
 		t.Errorf("to %d: %+v", peer, b.peers[0].outcomes)
 	}
 }

@@ -76,10 +76,10 @@ func (s *status) ahead() int { return int(s.sent - s.counted) }
 func (s *status) hears() bool { return s.answered > 0 && s.missed < mostMissed }
 
 // available reports whether a request may be forwarded to the peer. Requests that were sent since the probe, and this
-// one, count as one for each open endpoint, and the others as waiting: so no herd follows an answer. What arrives only
+// one, count as one for each open place, and the others as waiting: so no herd follows an answer. What arrives only
 // behind a probe that was sent later is missing in its answer; nothing but that probe tells of it.
 //
-// To the servers of an adopted peer no more requests are sent than there are open ones: what finds none waits at home,
+// To the servers of an adopted peer no more requests are sent than there are open places: what finds none waits here,
 // where it may go to either. While its gateways answer again, but not steadily yet, what they say counts too: each side
 // knows of its own requests only.
 func (s *status) available(c *Config, peer int, now time.Duration) bool {

@@ -18,7 +18,7 @@ func two(t *testing.T) (w *world, us, eu *place) {
 // send has a region forward as many requests as it can to any peer, up to n, and returns how many that were.
 func (p *place) send(n int) (sent int) {
 	for sent < n {
-		if peer, _ := p.board.Forward(p.world.now, nil, -1, 1, nil); peer == None {
+		if peer, _ := p.board.Forward(p.world.now, &Request{Session: 1}); peer == None {
 			break
 		}
 		sent++
@@ -83,12 +83,12 @@ func TestSentDuringAProbe(t *testing.T) {
 	w, us, eu := two(t)
 	probe := func(between func()) {
 		t.Helper()
-		text, err := us.prober.Ask(w.now, w.wall(), 0)
+		texts, err := us.prober.Ask(w.now, w.wall(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.now += distance / 2
-		answer := eu.answer(text)
+		answer := eu.answer(texts.Text)
 		between()
 		w.now += distance / 2
 		if err := us.prober.Hear(w.now, w.wall(), 0, answer); err != nil {
@@ -114,12 +114,12 @@ func TestAnswersOutOfOrder(t *testing.T) {
 	w, us, eu := two(t)
 	var answers []string
 	for i := range 2 {
-		text, err := us.prober.Ask(w.now, w.wall(), 0)
+		texts, err := us.prober.Ask(w.now, w.wall(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		eu.state.Open = i + 1
-		answers = append(answers, eu.answer(text))
+		answers = append(answers, eu.answer(texts.Text))
 	}
 	if err := us.prober.Hear(w.now, w.wall(), 0, answers[1]); err != nil {
 		t.Error(err)
@@ -321,11 +321,11 @@ func TestLyingPeer(t *testing.T) {
 			t.Errorf("%s: %+v", name, us.peer("eu"))
 		}
 	}
-	text, err := us.prober.Ask(w.now, w.wall(), 0)
+	texts, err := us.prober.Ask(w.now, w.wall(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	probe, err := w.key.ReadProbe(text, "eu", w.wall())
+	probe, err := w.key.ReadProbe(texts.Text, "eu", w.wall())
 	if err != nil {
 		t.Fatal(err)
 	}

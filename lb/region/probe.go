@@ -32,7 +32,7 @@ const (
 
 // State is what a region says about itself.
 type State struct {
-	Open   int           // endpoints that take a request
+	Open   int           // requests that the endpoints take before they are full
 	Queued int           // requests that wait
 	Wait   time.Duration // which a request that comes now is expected to have, ms
 }

@@ -8,7 +8,7 @@ import (
 // Prober asks the peers how they are, and writes what it hears on the board. One worker of a gateway has one.
 type Prober struct {
 	board *Board
-	key   *Key
+	keys  Keys
 	id    uint64       // upper half of the nonces
 	count []uint32     // of the probes, by peer: lower half of the nonces
 	asked [][]question // by peer: those under way, the earliest first
@@ -28,10 +28,10 @@ const maxUnderWay = 32
 
 // NewProber returns a prober that has asked nobody yet. By its id, which must be random, the peers know its probes from
 // those of others: see [Replays].
-func NewProber(b *Board, k *Key, id uint32) *Prober {
+func NewProber(b *Board, k Keys, id uint32) *Prober {
 	n := len(b.config.Peers)
 	return &Prober{
-		board: b, key: k, id: uint64(id) << 32, count: make([]uint32, n), asked: make([][]question, n),
+		board: b, keys: k, id: uint64(id) << 32, count: make([]uint32, n), asked: make([][]question, n),
 		due: make([]time.Duration, n),
 	}
 }
@@ -41,18 +41,18 @@ func (p *Prober) Due(now time.Duration, peer int) bool {
 	return now >= p.due[peer] && len(p.asked[peer]) < maxUnderWay
 }
 
-// Ask returns the text that asks a peer, now, which is wall since the Unix epoch.
-func (p *Prober) Ask(now, wall time.Duration, peer int) (string, error) {
+// Ask returns the texts that ask a peer, now, which is wall since the Unix epoch.
+func (p *Prober) Ask(now, wall time.Duration, peer int) (Texts, error) {
 	b := p.board
 	p.count[peer]++
 	q := question{nonce: p.id | uint64(p.count[peer]), at: now}
 	p.due[peer] = now + b.config.Interval
 	if err := b.change(func() bool { return b.peers[peer].restart(&b.config, now) }); err != nil {
-		return "", err
+		return Texts{}, err
 	}
 	q.counted = b.peers[peer].sent
 	p.asked[peer] = append(p.asked[peer], q)
-	return p.key.SignProbe(b.config.Name, b.config.Peers[peer].Name, wall, q.nonce), nil
+	return p.keys.SignProbe(b.config.Name, b.config.Peers[peer].Name, wall, q.nonce), nil
 }
 
 // Hear takes what came now, which is wall since the Unix epoch, in answer to a probe of the peer. What is refused
@@ -60,7 +60,7 @@ func (p *Prober) Ask(now, wall time.Duration, peer int) (string, error) {
 // hands on although it has given up waiting for it, or was about to.
 func (p *Prober) Hear(now, wall time.Duration, peer int, text string) error {
 	b := p.board
-	a, err := p.key.ReadAnswer(text, b.config.Name, wall)
+	a, err := p.keys.ReadAnswer(text, b.config.Name, wall)
 	if err != nil {
 		return err
 	}

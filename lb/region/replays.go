@@ -9,9 +9,9 @@ import (
 )
 
 // Replays knows which probes were answered, for all workers of a gateway: none of them is answered twice. It remembers
-// who has sent them, for as long as the time of one is within [MaxSkew], and of each sender the latest ones: what is
-// earlier is refused, and so are senders for which there is no room. Only what was signed with the secret is
-// remembered, so a stranger cannot fill it.
+// who has sent them, for longer than the time of one is within [MaxSkew] however its sender's clock goes, and of each
+// sender the latest ones: what is earlier is refused, and so are senders for which there is no room. Only what was
+// signed with the secret is remembered, so a stranger cannot fill it.
 //
 // In shared memory it is a list of 24 bytes for each sender, little-endian:
 //
@@ -29,6 +29,9 @@ const (
 	maxSenders = 512 // 12 KB; the other 15 regions may have 34 gateways each
 	// window is how many probes of one sender are told apart: more than are under way.
 	window = 64
+	// remembered is for how long a sender is, since its latest probe came: longer than twice [MaxSkew], after which no
+	// probe of a clock that is ahead passes for a new one, and as long as [Replays.Askers] looks back.
+	remembered = 30 * time.Second
 )
 
 // NewReplays returns what the workers know that use the same key of shared memory, which should exist before they run:
@@ -46,7 +49,7 @@ func (s *Replays) Take(p *Route, wall time.Duration) error {
 		if err != nil && !errors.Is(err, lb.ErrNotFound) {
 			return ErrReplayed
 		}
-		next, ok := remember(val, p.Nonce, p.At+MaxSkew, wall)
+		next, ok := remember(val, p.Nonce, wall)
 		if !ok {
 			return ErrReplayed
 		}
@@ -58,6 +61,26 @@ func (s *Replays) Take(p *Route, wall time.Duration) error {
 		}
 	}
 	return ErrReplayed
+}
+
+// askedLately is for how long one that has asked counts as one that asks at least.
+const askedLately = 2 * time.Second
+
+// Askers returns how many gateways have asked of late, at a time since the Unix epoch: within three intervals, since
+// one or two of their probes may be lost.
+func (s *Replays) Askers(wall, interval time.Duration) (n int) {
+	list, _, err := s.kv.Get(s.key)
+	if err != nil {
+		return 0
+	}
+	lately := min(max(askedLately, 3*interval), remembered)
+	from := uint64(max(0, wall+remembered-lately).Milliseconds())
+	for at := 0; at+senderSize <= len(list); at += senderSize {
+		if readSender(list, at).until >= from {
+			n++
+		}
+	}
+	return n
 }
 
 // sender is what is remembered of one.
@@ -89,10 +112,10 @@ func (s *sender) take(number uint32) bool {
 	return true
 }
 
-// remember returns the list with a nonce, without the senders that may be forgotten; false if the nonce is there, or if
-// the list is full. It overwrites the list.
-func remember(list []byte, nonce uint64, until, wall time.Duration) (next []byte, ok bool) {
-	now, last := uint64(max(0, wall).Milliseconds()), uint64(until.Milliseconds())
+// remember returns the list with a nonce that has come now, without the senders that may be forgotten; false if the
+// nonce is there, or if the list is full. It overwrites the list.
+func remember(list []byte, nonce uint64, wall time.Duration) (next []byte, ok bool) {
+	now, last := uint64(max(0, wall).Milliseconds()), uint64(max(0, wall+remembered).Milliseconds())
 	id, number := uint32(nonce>>32), uint32(nonce)
 	w := wire.Writer(list[:0])
 	for at := 0; at+senderSize <= len(list); at += senderSize {

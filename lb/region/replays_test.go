@@ -49,6 +49,34 @@ func TestReplays(t *testing.T) {
 	}
 }
 
+// Those that have asked of late are counted, whoever of the workers they have asked, and whatever their clocks say: by
+// when they asked, of the last 2 s and of three intervals at least.
+func TestAskers(t *testing.T) {
+	kv := storetest.NewMemory()
+	a, b := NewReplays(kv, "key"), NewReplays(kv, "key")
+	if n := a.Askers(wall, time.Second); n != 0 {
+		t.Errorf("%d have asked before anybody has", n)
+	}
+	for i, ahead := range []time.Duration{0, -MaxSkew, MaxSkew, 3 * time.Second} {
+		now := wall + time.Duration(i)*time.Second
+		p := Route{At: now + ahead, Nonce: uint64(1+i%3)<<32 + uint64(i)}
+		if err := []*Replays{a, b}[i%2].Take(&p, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for interval, wants := range map[time.Duration]map[time.Duration]int{
+		200 * time.Millisecond: {3: 3, 4: 2, 5: 1, 6: 0},
+		5 * time.Second:        {3: 3, 16: 3, 17: 2, 18: 1, 19: 0},
+		10 * time.Second:       {31: 3, 32: 2, 33: 1, 34: 0},
+	} {
+		for after, want := range wants {
+			if n := b.Askers(wall+after*time.Second, interval); n != want {
+				t.Errorf("asked every %s, after %d s %d have asked of late, want %d", interval, after, n, want)
+			}
+		}
+	}
+}
+
 // Of one sender so many probes are told apart; earlier ones are refused.
 func TestWindowOfReplays(t *testing.T) {
 	const sender, last = 5 << 32, 1000
@@ -96,7 +124,7 @@ func TestReplaysAreForgotten(t *testing.T) {
 	if err := s.Take(&ahead, wall+2*MaxSkew); !errors.Is(err, ErrReplayed) {
 		t.Errorf("as long as it is not too old: %v", err)
 	}
-	next := Route{At: wall + 3*MaxSkew, Nonce: 1 << 32}
+	next := Route{At: wall + remembered + time.Millisecond, Nonce: 1 << 32}
 	if err := s.Take(&next, next.At); err != nil || len(kv.Vals["key"]) != senderSize {
 		t.Errorf("%v: %d bytes", err, len(kv.Vals["key"]))
 	}
@@ -112,18 +140,18 @@ func TestReplaysAreBounded(t *testing.T) {
 			t.Fatal(i, err)
 		}
 	}
-	more := Route{At: wall + MaxSkew, Nonce: maxSenders << 32}
-	if err := s.Take(&more, wall+MaxSkew); !errors.Is(err, ErrReplayed) {
+	more, full := Route{At: wall + remembered, Nonce: maxSenders << 32}, wall+remembered
+	if err := s.Take(&more, full); !errors.Is(err, ErrReplayed) {
 		t.Errorf("one too many: %v", err)
 	}
-	if err := s.Take(&Route{At: wall, Nonce: 1}, wall+MaxSkew); err != nil {
+	if err := s.Take(&Route{At: full, Nonce: 1}, full); err != nil {
 		t.Errorf("a known one: %v", err)
 	}
-	if err := s.Take(&more, wall+MaxSkew+time.Millisecond); err != nil {
+	if err := s.Take(&more, full+time.Millisecond); err != nil {
 		t.Errorf("later: %v", err)
 	}
 	kv.SetErr = func(string) error { return errors.New("no") }
-	if err := s.Take(&Route{At: wall + MaxSkew, Nonce: 2}, wall+MaxSkew); !errors.Is(err, ErrReplayed) {
+	if err := s.Take(&Route{At: full, Nonce: 2}, full); !errors.Is(err, ErrReplayed) {
 		t.Errorf("it cannot be remembered: %v", err)
 	}
 }

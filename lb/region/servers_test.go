@@ -26,7 +26,7 @@ func TestSaw(t *testing.T) {
 		t.Errorf("nothing later, but %+v", s)
 	}
 	for range 2 {
-		b.Forward(now, nil, -1, 1, nil)
+		b.Forward(now, &Request{Session: 1})
 	}
 	if n, err := b.Sent(0); err != nil || n != 11 {
 		t.Fatalf("%d sent with one open: %v", n, err)

@@ -38,7 +38,6 @@ const (
 	probeKind  kind = 'p'
 	answerKind kind = 'a'
 	hopKind    kind = 'h'
-	digestKind kind = 'd' // of no text: see Digest
 )
 
 // version of all texts. Gateways of another version do not understand each other, and count as gone.
@@ -66,13 +65,6 @@ func NewKey(secret string) *Key {
 		panic("region: " + err.Error()) // of a key that is too long, which this is not
 	}
 	return &Key{mac: mac}
-}
-
-// Digest returns a text that is equal for a region of one name with one secret, and tells nothing of the secret.
-// Workers with the same digest share what they know.
-func (k *Key) Digest(name string) string {
-	k.body = k.values().Raw(name)
-	return encoding.EncodeToString(k.sign(digestKind, k.body, "")[:12])
 }
 
 // sign returns the signature of the values of a text, and of the subject, which is signed but not in the text. It is

@@ -338,15 +338,3 @@ func BenchmarkHop(b *testing.B) {
 		}
 	})
 }
-
-// What has one digest has one name and one secret.
-func TestDigest(t *testing.T) {
-	key := NewKey("a secret of all regions")
-	want := key.Digest("us")
-	if key.Digest("us") != want || NewKey("a secret of all regions").Digest("us") != want {
-		t.Error("equal names with one secret have two digests")
-	}
-	if key.Digest("eu") == want || NewKey("another secret of all").Digest("us") == want {
-		t.Error("the digest does not follow from the name and the secret")
-	}
-}

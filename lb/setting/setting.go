@@ -19,7 +19,7 @@ const (
 	Duration             // a number of milliseconds, or a string with a unit such as "20ms": time.Duration
 	Size                 // a number of bytes, or a string with a unit such as "256KiB": int
 	Text                 // a string that is not empty: string
-	Secret               // a string that no message repeats, and that may be empty: string
+	Secret               // a string that no message repeats; it may be empty unless it is Required: string
 	Choice               // one of [Key.Choices]: string, or a type with the method UnmarshalText
 	Object               // an object that its owner parses
 	Array                // a list that its owner parses

@@ -167,6 +167,40 @@ func testBudgetRestrict(_ *testing.T, w *world) {
 	w.want(addrs, 2, 7)
 }
 
+// testBudgetAsks: a target that has closed itself for long is asked after a while, by one request; and at once if it
+// was added again.
+func testBudgetAsks(_ *testing.T, w *world) {
+	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(1)
+	p := Budgeted(addrs, budget.Limits{Weight: 1}, 10)
+	closed := budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: time.Hour, MaxClosed: time.Minute}
+	w.must(a, 1, p)
+	a.Restrict(w.now, "llm", addrs[0], closed)
+	w.expects(b, 2, p, time.Minute)
+	w.tick(time.Minute)
+	w.must(b, 3, p)
+	w.expects(a, 4, p, 3*time.Second) // for the answer
+	b.Restrict(w.now, "llm", addrs[0], closed)
+	w.expects(a, 5, p, time.Minute)
+	w.tick(3 * time.Minute)
+	w.must(a, 6, p)
+	w.expects(b, 7, p, 3*time.Second)
+	w.tick(3 * time.Second) // it takes requests again
+	w.must(a, 8, p)
+	w.must(b, 9, p)
+	closed.RetryAfter = 50 * time.Second // as it has said: nothing is to be asked then
+	a.Restrict(w.now, "llm", addrs[0], closed)
+	b.Restrict(w.now, "llm", addrs[0], budget.Restriction{Reopen: true})
+	w.must(a, 10, p)
+	w.expects(b, 11, p, 3*time.Second)
+	a.Restrict(w.now, "llm", addrs[0], closed)
+	w.tick(50 * time.Second)
+	w.must(a, 12, p)
+	w.must(b, 13, p)
+	b.Restrict(w.now, "llm", addrs[0], budget.Restriction{Reopen: true}) // it is open
+	w.must(a, 14, p)
+	w.must(b, 15, p)
+}
+
 func testBudgetShrink(_ *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(1)
 	p := Budgeted(addrs, budget.Limits{Weight: 1, Tokens: 6000, Requests: 60}, 1000)
@@ -189,15 +223,16 @@ func testBudgetLimits(_ *testing.T, w *world) {
 	w.refused(s, 3, p)
 	p = relimited(p, 3, 6000)
 	w.must(s, 4, p)
-	p = relimited(p, 0, 3000) // of which 3000 are missing
-	w.expects(s, 5, p, 20*time.Second)
-	w.tick(20 * time.Second)
+	p = relimited(p, 0, 3000) // half of the bucket is missing, as before
+	w.must(s, 5, p)
+	w.expects(s, 6, p, 10*time.Second)
+	w.tick(10 * time.Second)
 	p = relimited(p, 0, 60_000)
-	w.must(s, 6, p)
+	w.must(s, 7, p) // two thirds were missing
 	p.Budget.Tokens = 60_000
-	w.expects(s, 7, p, 3*time.Second) // of 3000 a third had refilled, and 1000 were taken
+	w.expects(s, 8, p, 41*time.Second)
 	p = relimited(p, 0, 0)
-	w.must(s, 8, p)
+	w.must(s, 9, p)
 }
 
 // relimited returns the plan with another cap and rate of its first candidate: what plans share is never changed.

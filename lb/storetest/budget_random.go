@@ -148,6 +148,8 @@ func (b *budgets) restrict(o *owner, at int) {
 		Tokens: float64(b.draw("left", 4000) - 1), Requests: float64(b.draw("requests left", 20) - 1),
 		TokensReset: time.Duration(b.draw("reset", 3)) * time.Second, RequestsReset: time.Second,
 		RetryAfter: time.Duration(b.draw("retry", 3)) * 700 * time.Millisecond,
+		MaxClosed:  time.Duration(b.draw("most", 3)) * 600 * time.Millisecond,
+		Reopen:     b.draw("reopen", 8) == 0,
 	}
 	o.Restrict(b.now, b.scope, b.addrs[at], r)
 	b.states[at].Restrict(b.ms(), &r)

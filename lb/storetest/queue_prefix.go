@@ -70,6 +70,81 @@ func testQueuePassed(t *testing.T, l *line) {
 	}
 }
 
+// testQueuePassedProgram: a program whose prompt is cached passes another one of its tenant as long as it is ahead by
+// no more than a request, and one of another tenant never.
+func testQueuePassedProgram(t *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	for _, c := range []struct {
+		tenant uint64
+		passes int
+	}{{1, 2}, {2, 0}} {
+		holder := l.warmUp(o[0], addrs)
+		plan := func(tenant, program, seed uint64) *lb.Plan {
+			p := prompted(addrs, 8, seed)
+			p.Wait.Tenant = lb.TurnOf(tenant, program)
+			return p
+		}
+		cold := l.queue(o[0], plan(c.tenant, 1, 2))
+		passed := -1
+		for ; cold.waits(); passed++ {
+			warm := l.queue(o[1], plan(1, 2, warmSeed))
+			l.release(holder)
+			l.poll()
+			if holder = warm; warm.waits() {
+				holder = cold
+				l.release(warm)
+			}
+		}
+		if l.release(holder); passed != c.passes {
+			t.Errorf("tenant %d: passed %d times, want %d", c.tenant, passed, c.passes)
+		}
+	}
+}
+
+// testQueuePatienceSaved: a request waits for the full endpoint that has its prompt, while another is open, for as long
+// as it takes to compute that; and not at all for a prompt that is computed at once.
+func testQueuePatienceSaved(t *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(2)
+	p := prompted(addrs, 8, warmSeed)
+	p.Wait.Patience, p.Prefix.Takes = 2*time.Second, 300*time.Millisecond
+	hasty := *p
+	hasty.Prefix.Takes = time.Millisecond
+	l.warmUp(o[0], addrs)
+	r := l.queue(o[1], p)
+	l.tick(250 * time.Millisecond)
+	l.granted([]*asked{r})
+	l.tick(100 * time.Millisecond)
+	l.granted([]*asked{r}, r)
+	if r.addr != addrs[1] {
+		t.Fatalf("granted %s", r.addr)
+	}
+	l.release(r)
+	if hurried := l.take(o[0], &hasty); hurried.addr != addrs[1] {
+		t.Fatalf("granted %s", hurried.addr)
+	}
+}
+
+// testQueuePatienceFull: a request that comes while all are full has all of its patience, however little its prompt
+// saves: others take what is free meanwhile.
+func testQueuePatienceFull(_ *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(2)
+	p := prompted(addrs, 8, warmSeed)
+	p.Wait.Patience, p.Prefix.Takes = 2*time.Second, time.Millisecond
+	l.warmUp(o[0], addrs)
+	cold := l.take(o[0], prompted(addrs, 8, 2))
+	r := l.queue(o[1], p)
+	l.release(cold)
+	l.isPatientFor2s(r)
+}
+
+// isPatientFor2s lets two seconds pass, after which the request is granted an endpoint, and not before.
+func (l *line) isPatientFor2s(r *asked) {
+	l.tick(1900 * time.Millisecond)
+	l.granted([]*asked{r})
+	l.tick(150 * time.Millisecond)
+	l.granted([]*asked{r}, r)
+}
+
 // testQueuePatience: a request waits for the full endpoint that has its prompt while another is open, and takes the
 // other when its patience ends. Meanwhile others may have that.
 func testQueuePatience(t *testing.T, l *line) {
@@ -92,10 +167,7 @@ func testQueuePatience(t *testing.T, l *line) {
 		t.Fatalf("granted %s with %d blocks cached", r.addr, r.Cached)
 	}
 	again := l.queue(o[1], p)
-	l.tick(1900 * time.Millisecond)
-	l.granted([]*asked{again})
-	l.tick(150 * time.Millisecond)
-	l.granted([]*asked{again}, again)
+	l.isPatientFor2s(again)
 	if again.addr != addrs[1] {
 		t.Fatalf("granted %s", again.addr)
 	}

@@ -15,6 +15,7 @@ type rival struct {
 	tenant uint64
 	mean   float64 // tokens of a request, which vary widely
 	guess  int64   // that each request is estimated at
+	fresh  bool    // each request is of a new program
 
 	waiting []*asked
 	served  float64
@@ -46,6 +47,9 @@ func (l *line) compete(tokens float64, rivals ...*rival) {
 			r.collect(v)
 			for len(v.waiting) < 3 {
 				p := limited(addrs, 2, wait(v.class))
+				if v.fresh {
+					v.tenant += 1 << 32
+				}
 				p.Wait.Tenant, p.Tokens = v.tenant, v.guess
 				v.waiting = append(v.waiting, l.ask(owners[r.rng.IntN(2)], p))
 				r.collect(v)
@@ -107,6 +111,28 @@ func testQueueServedTenants(_ *testing.T, l *line) {
 	}
 	l.compete(2e6, rivals...)
 	l.expectShares(rivals, 1, 1, 1)
+}
+
+// testQueueServedPrograms: programs of a tenant get equal parts of what that gets, which has no more for having more.
+func testQueueServedPrograms(_ *testing.T, l *line) {
+	rivals := []*rival{
+		{class: high, tenant: lb.TurnOf(1, 7), mean: 2000, guess: 250},
+		{class: high, tenant: lb.TurnOf(1, 8), mean: 150, guess: 250},
+		{class: high, tenant: lb.TurnOf(1, 0), mean: 600, guess: 5000},
+		{class: high, tenant: lb.TurnOf(2, 7), mean: 900, guess: 250},
+	}
+	l.compete(2e6, rivals...)
+	l.expectShares(rivals, 1, 1, 1, 3)
+}
+
+// testQueueServedFresh: a tenant whose requests are all of new programs gets no more than another one.
+func testQueueServedFresh(t *testing.T, l *line) {
+	fresh := &rival{class: high, tenant: 1, mean: 900, guess: 900, fresh: true}
+	steady := &rival{class: high, tenant: lb.TurnOf(2, 7), mean: 900, guess: 900}
+	l.compete(1e6, fresh, steady)
+	if part := fresh.served / (fresh.served + steady.served); part > 0.55 || part < 0.25 {
+		t.Errorf("a tenant with a new program for each request got %.2f of the tokens", part)
+	}
 }
 
 // testQueueServedClasses: classes get their parts by weight, and in each the tenants equal ones.

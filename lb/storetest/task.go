@@ -59,11 +59,17 @@ func (w *work) wait(s caller, key uint64, p *lb.Plan, want time.Duration) {
 	}
 }
 
-// complete completes a task and expects what becomes of it.
+// complete completes a task that has used so many tokens, and expects what becomes of it.
 func (w *work) complete(s caller, id lb.TaskID, actual int64, want lb.TaskEnd) {
 	w.t.Helper()
+	w.completeWith(s, id, lb.TaskUse{Tokens: actual}, want)
+}
+
+// completeWith completes a task of which more is said.
+func (w *work) completeWith(s caller, id lb.TaskID, use lb.TaskUse, want lb.TaskEnd) {
+	w.t.Helper()
 	calls := 0
-	s.Complete(w.now, "llm", id, actual, func(end lb.TaskEnd, err error) {
+	s.Complete(w.now, "llm", id, use, func(end lb.TaskEnd, err error) {
 		if calls++; end != want || err != nil {
 			w.t.Fatalf("completed: %v, %v; want %v", end, err, want)
 		}
@@ -150,6 +156,29 @@ func testTaskKey(t *testing.T, w *work) {
 	w.want(addrs, 0, 1)
 }
 
+// testTaskOtherCall: a key is that of one call, as long as its task lives.
+func testTaskOtherCall(_ *testing.T, w *work) {
+	s, addrs := w.caller(), Addrs(2)
+	other := slots(addrs[1:], 1, 200)
+	other.Budget.Call = 1
+	first := w.admit(s, 7, slots(addrs, 1, 100))
+	for range 2 {
+		if task, err := w.schedule(w.caller(), 7, other); !errors.Is(err, lb.ErrOtherCall) {
+			w.t.Fatalf("another call with the key: %+v, %v", task, err)
+		}
+		w.want(addrs, 1, 0)
+	}
+	w.pass(taskTTL-time.Second, s)
+	if again := w.admit(s, 7, slots(addrs, 1, 100)); again.ID != first.ID {
+		w.t.Fatalf("the same call: %+v, want %+v", again, first)
+	}
+	w.pass(taskTTL, s) // nothing renews it but its own call
+	if second := w.admit(s, 7, other); second.ID == first.ID || !second.ID.IsOf(1) || second.ID.IsOf(0) {
+		w.t.Fatalf("after the task has ended: %+v", second)
+	}
+	w.want(addrs, 0, 1)
+}
+
 // testTaskEndedKey: who uses a key for each piece of work, and not for each call, never works without a slot.
 func testTaskEndedKey(t *testing.T, w *work) {
 	s, addrs := w.caller(), Addrs(1)
@@ -203,13 +232,50 @@ func testTaskAbandoned(_ *testing.T, w *work) {
 	w.want(addrs, 0)
 	w.complete(s, task.ID, -1, lb.TaskAbandoned)
 	w.renew(s, task.ID, false)
-	w.complete(s, task.ID, 50_000, lb.TaskAbandoned)
 	second := w.admit(s, 7, slots(addrs, 1, 60_000)) // all tokens are there again
 	if second.ID == task.ID {
 		w.t.Fatal("a key gave a task that was abandoned")
 	}
 	w.pass(taskTTL+time.Second, s)
 	w.complete(s, task.ID, -1, lb.TaskUnknown)
+}
+
+// A task that is completed after it was abandoned has used tokens all the same: it is charged them, once.
+func testTaskLate(_ *testing.T, w *work) {
+	s, addrs := w.caller(), Addrs(1)
+	task := w.admit(s, 0, slots(addrs, 1, 60_000))
+	w.pass(taskTTL+time.Second, s)
+	w.complete(s, task.ID, -1, lb.TaskAbandoned)
+	for i := range time.Duration(2) {
+		w.complete(s, task.ID, 30_000, lb.TaskAbandoned)
+		w.wait(s, 0, slots(addrs, 1, 60_000), (30+5*i)*time.Second) // the second one behind the first
+	}
+	w.want(addrs, 0)
+	second := w.admit(s, 0, slots(addrs, 1, 30_000))
+	w.pass(taskTTL, s) // this call is the first to find that it was not renewed
+	w.complete(s, second.ID, 0, lb.TaskAbandoned)
+	w.wait(s, 0, slots(addrs, 1, 60_000), 20*time.Second)
+	w.pass(taskTTL+time.Second, s)
+	w.complete(s, task.ID, 30_000, lb.TaskUnknown)
+}
+
+// What a caller was told by a target closes that for all, however the task ended, unless that was told before.
+func testTaskCloses(_ *testing.T, w *work) {
+	s, addrs := w.caller(), Addrs(1)
+	closing := func(id lb.TaskID, seconds int, end lb.TaskEnd) {
+		w.completeWith(s, id, lb.TaskUse{Tokens: -1, Closed: time.Duration(seconds) * time.Second}, end)
+	}
+	first, second := w.admit(s, 0, slots(addrs, 2, 100)), w.admit(s, 0, slots(addrs, 2, 100))
+	closing(first.ID, 5, lb.TaskCompleted)
+	w.wait(w.caller(), 0, slots(addrs, 2, 100), 5*time.Second)
+	closing(first.ID, 50, lb.TaskEnded)
+	w.wait(s, 0, slots(addrs, 2, 100), 5100*time.Millisecond)
+	w.pass(taskTTL+time.Second, s)
+	w.complete(s, w.admit(s, 0, slots(addrs, 2, 100)).ID, 0, lb.TaskCompleted)
+	closing(second.ID, 7, lb.TaskAbandoned)
+	w.wait(s, 0, slots(addrs, 2, 100), 7*time.Second)
+	closing(lb.TaskID{1}, 70, lb.TaskUnknown)
+	w.wait(s, 0, slots(addrs, 2, 100), 7100*time.Millisecond)
 }
 
 func testTaskRenewed(_ *testing.T, w *work) {
@@ -283,9 +349,9 @@ func testTaskAside(_ *testing.T, w *work) {
 	w.wait(s, 0, aside(addrs, 100), 3200*time.Millisecond) // behind both
 	w.refused(s, 1, aside(addrs, 100))
 	w.tick(3 * time.Second)
-	w.wait(s, 0, aside(addrs, 100), 200*time.Millisecond) // behind both
+	w.wait(s, 0, aside(addrs, 100), 300*time.Millisecond) // behind both, and who was told to come in 3.2 s
 	w.admit(s, 1, aside(addrs, 5000))
-	w.wait(s, 0, aside(addrs, 100), 200*time.Millisecond)
+	w.wait(s, 0, aside(addrs, 100), 400*time.Millisecond)
 	w.tick(100 * time.Millisecond)
 	w.admit(s, 2, aside(addrs, 100))
 	w.tick(100 * time.Millisecond)
@@ -301,11 +367,11 @@ func testTaskBehind(_ *testing.T, w *work) {
 	w.tick(400 * time.Millisecond)
 	w.complete(s, first.ID, -1, lb.TaskCompleted)
 	second := w.admit(s, 0, p)
-	for range 2 {
+	for i := range time.Duration(3) {
 		w.wait(s, 1, p, 400*time.Millisecond)
 		w.wait(s, 2, p, 800*time.Millisecond)
 		w.wait(s, 3, p, 1200*time.Millisecond)
-		w.wait(s, 0, p, 1600*time.Millisecond)
+		w.wait(s, 0, p, (1600+400*i)*time.Millisecond) // nobody knows whether it is the same one
 	}
 	w.complete(s, second.ID, -1, lb.TaskCompleted)
 	w.admit(s, 2, p)

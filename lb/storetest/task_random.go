@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -33,6 +34,8 @@ type knownTask struct {
 	tokens int64
 	until  time.Duration
 	end    lb.TaskEnd // TaskUnknown while it lives
+
+	charged bool // when it was completed after it was abandoned
 }
 
 // With this rate and weights that are powers of 2 all amounts are exact, in whichever order tasks expire.
@@ -153,6 +156,13 @@ func (h *taskHistory) setClock() {
 	}
 }
 
+// put notes the states of the endpoints.
+func (h *taskHistory) put(ts []budget.Target) {
+	for i := range ts {
+		h.states[i] = ts[i].State
+	}
+}
+
 // one returns a task, of those that have ended, too; an unknown one if there is none.
 func (h *taskHistory) one() *knownTask {
 	if n := h.draw("task", len(h.tasks)+1); n < len(h.tasks) {
@@ -167,11 +177,22 @@ func (h *taskHistory) completeOne(c caller) {
 	want := map[lb.TaskEnd]lb.TaskEnd{
 		lb.TaskUnknown: lb.TaskCompleted, lb.TaskCompleted: lb.TaskEnded, lb.TaskAbandoned: lb.TaskAbandoned,
 	}[k.end]
-	h.complete(c, k.id, actual, want)
+	use := lb.TaskUse{Tokens: actual, Closed: time.Duration(max(0, h.draw("closed", 6)-3)) * time.Second}
+	use.Most = time.Duration(h.draw("most", 3)) * time.Second
+	h.completeWith(c, k.id, use, want)
+	switch {
+	case want == lb.TaskCompleted && actual >= 0:
+		h.states[k.at].Settle(h.ms(), float64(actual-k.tokens))
+	case want == lb.TaskAbandoned && k.charged:
+		return
+	case want == lb.TaskAbandoned && actual >= 0:
+		h.states[k.at].Correct(h.ms(), float64(actual), 1)
+		k.charged = true
+	}
+	if r := use.Restriction(); use.Closed > 0 && (want == lb.TaskCompleted || want == lb.TaskAbandoned) {
+		h.states[k.at].Restrict(h.ms(), &r)
+	}
 	if want == lb.TaskCompleted {
-		if actual >= 0 {
-			h.states[k.at].Settle(h.ms(), float64(actual-k.tokens))
-		}
 		h.ended(k, lb.TaskCompleted)
 	}
 }
@@ -210,18 +231,20 @@ func (h *taskHistory) scheduleOne(c caller, key uint64) {
 	}
 	at := budget.Choose(ts, last, float64(p.Budget.Tokens))
 	if at == budget.None {
-		if !errors.Is(err, lb.ErrOverBudget) {
-			h.rt.Fatalf("key %d: %+v, %v; nobody can take it", key, task, err)
+		first, ms := budget.Tell(ts, float64(p.Budget.Tokens)) // without an age bonus nobody is remembered
+		wait := time.Duration(math.Ceil(ms)) * time.Millisecond
+		want := lb.Grant{Index: first, Left: ts[first].Left(), Expected: wait}
+		if !errors.Is(err, lb.ErrOverBudget) || task.Grant != want {
+			h.rt.Fatalf("key %d: %+v, %v; nobody can take it, want %+v", key, task.Grant, err, want)
 		}
+		h.put(ts)
 		return
 	}
 	budget.Charge(ts, at, h.ms(), float64(p.Budget.Tokens))
 	if err != nil || task.Grant.Index != at || task.Grant.Left != ts[at].Left() {
 		h.rt.Fatalf("key %d: %+v, %v; want %d with %+v left", key, task, err, at, ts[at].Left())
 	}
-	for i := range ts {
-		h.states[i] = ts[i].State
-	}
+	h.put(ts)
 	h.last = at
 	h.flight[at]++
 	h.tasks = append(h.tasks, &knownTask{

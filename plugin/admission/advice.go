@@ -76,6 +76,11 @@ func (c *call) advice(string) {
 	all.merge(&c.api.board(now, c.cfg).Pressure)
 	score := all.Share(now)
 	c.whenLoaded(now, func(targets []target) {
+		if c.by != nil {
+			for i := range targets {
+				targets[i].limit = c.by.Slots(targets[i].limit)
+			}
+		}
 		var o apicall.Object
 		o.Rounded("backpressure_score", score)
 		if n, known := suggested(targets, score); known {
@@ -87,7 +92,8 @@ func (c *call) advice(string) {
 	})
 }
 
-// suggested returns how many tasks should be in flight; false where a target has no cap.
+// suggested returns how many tasks should be in flight; false where a target has no cap. What is in flight beyond a
+// limit is not the caller's, or too much.
 func suggested(targets []target, score float64) (n int64, known bool) {
 	inflight, room, caps := int64(0), int64(0), int64(0)
 	for i := range targets {
@@ -95,7 +101,7 @@ func suggested(targets []target, score float64) (n int64, known bool) {
 		if t.limit <= 0 {
 			return 0, false
 		}
-		inflight, caps = inflight+t.load.Requests, caps+t.limit
+		inflight, caps = inflight+min(t.load.Requests, t.limit), caps+t.limit
 		if t.candidate {
 			room += max(0, t.limit-t.load.Requests)
 		}
@@ -106,9 +112,10 @@ func suggested(targets []target, score float64) (n int64, known bool) {
 
 // target is one of those of an API.
 type target struct {
-	*policy.BudgetTarget
-	limit     int64 // of requests in flight, 0 for none
-	candidate bool  // it may be chosen
+	policy.BudgetTarget
+	set       [3]bool // which limits were set at run time: see policy.LimitKeys
+	limit     int64   // of requests in flight, 0 for none
+	candidate bool    // it may be chosen
 	load      lb.Load
 	level     budget.Level
 }
@@ -119,8 +126,8 @@ func (c *call) whenLoaded(now time.Duration, f func([]target)) {
 	a, settings := c.api, c.cfg.Budget()
 	targets := make([]target, len(settings.Targets))
 	for i := range targets {
-		s := &settings.Targets[i]
-		targets[i] = target{BudgetTarget: s, limit: int64(s.MaxConcurrent)}
+		t, set := settings.Targets[i].InForce(&a.limits)
+		targets[i] = target{BudgetTarget: t, set: set, limit: int64(t.MaxConcurrent)}
 	}
 	if plan, ok := a.core.PlanTask(now, c.cfg, 1); ok {
 		for i := range plan.Candidates {

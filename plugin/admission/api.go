@@ -11,7 +11,7 @@ import (
 
 // The admission API is for callers that send requests to the targets of token_budget themselves: they ask which target
 // they may use, and say when they are done. How a call is taken in is in package apicall; what the calls do is in
-// tasks.go, advice.go and models.go.
+// tasks.go, advice.go, models.go and limits.go.
 
 // API is the part of a VM that answers the admission API.
 type API struct {
@@ -20,6 +20,7 @@ type API struct {
 	wakeAt func(now, at time.Duration)
 	scope  string            // in which tasks are counted
 	boards map[string]*board // by the paths of APIs
+	limits lb.Overrides      // of targets that were set at run time
 }
 
 // Core is what the API needs of the VM.
@@ -27,6 +28,10 @@ type Core interface {
 	// PlanTask plans a task of that many tokens among all targets of a configuration. It reports false while no target
 	// may be chosen.
 	PlanTask(now time.Duration, c *config.Config, tokens int64) (lb.Plan, bool)
+	// Parts returns the parts of all configurations in force, those of the newest first.
+	Parts() []*config.Config
+	// SetLimits puts limits of targets in force that were set at run time, by a call to the API of the configuration.
+	SetLimits(now time.Duration, c *config.Config, list []lb.Override)
 	// Tasks returns where the tasks of a configuration are counted, and whether that is in Redis.
 	Tasks(c *config.Config) (tasks lb.TaskStore, remote bool)
 }
@@ -41,6 +46,7 @@ type call struct {
 	*apicall.Call
 	api *API
 	cfg *config.Config
+	by  *config.Caller // nil: nobody's token
 }
 
 var kinds = []apicall.Kind{
@@ -49,19 +55,30 @@ var kinds = []apicall.Kind{
 	{Name: "heartbeat", Method: "POST"},
 	{Name: "advice", Method: "GET"},
 	{Name: "models", Method: "GET"},
+	{Name: "targets", Method: "PUT, DELETE", Nested: true},
 }
 
 // runs is what a call of each kind does.
 var runs = []func(c *call, body string){
 	(*call).schedule, (*call).complete, (*call).heartbeat, (*call).advice, (*call).models,
+	(*call).setLimits,
 }
 
 // NewCall takes in a request to the API of a configuration.
 func (a *API) NewCall(r apicall.Request, cfg *config.Config) *apicall.Call {
 	c := &call{api: a, cfg: cfg}
+	names := []string{""}
+	for i := range cfg.API.Callers {
+		names = append(names, cfg.API.Callers[i].Name)
+	}
 	c.Call = apicall.New(a.Env, r, &apicall.API{
-		Path: cfg.API.Path, Token: string(cfg.API.Token), Kinds: kinds,
-		Run: func(kind int, body string) { runs[kind](c, body) },
+		Path: cfg.API.Path, Tokens: cfg.API.Tokens(), Callers: names, Kinds: kinds,
+		Run: func(kind int, body string) {
+			if i := c.Caller(); i > 0 {
+				c.by = &cfg.API.Callers[i-1]
+			}
+			runs[kind](c, body)
+		},
 	})
 	return c.Call
 }

@@ -3,6 +3,7 @@ package admission
 import (
 	"strconv"
 
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/apicall"
 )
 
@@ -26,11 +27,23 @@ func (t *target) describe() string {
 	o.Int("max_concurrent_requests", t.limit)
 	o.Rounded("max_tokens_per_minute", t.Limits.Tokens)
 	o.Rounded("max_requests_per_minute", t.Limits.Requests)
+	o.Add("limits_set", t.limitsSet())
 	o.Add("tokens_left", left(t.level.Tokens))
 	o.Add("requests_left", left(t.level.Requests))
 	o.Int("deficit", int64(t.level.Deficit))
 	o.Int("closed_for_ms", t.level.Closed.Milliseconds())
 	return o.End()
+}
+
+// limitsSet lists those of the limits that were set at run time.
+func (t *target) limitsSet() string {
+	var names []string
+	for i, k := range policy.LimitKeys() {
+		if t.set[i] {
+			names = append(names, apicall.Quote(k.Name))
+		}
+	}
+	return apicall.List(len(names), func(i int) string { return names[i] })
 }
 
 // state returns what keeps tasks from the target, the longest lasting first.

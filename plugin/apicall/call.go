@@ -5,6 +5,7 @@ package apicall
 
 import (
 	"crypto/subtle"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,16 +29,19 @@ type Request struct {
 
 // API is an API as a configuration has it.
 type API struct {
-	Path, Token string
-	Kinds       []Kind
-	Run         func(kind int, body string) // does what a call of that kind asks for
+	Path    string
+	Tokens  []string // of which a caller has to send one; "": none
+	Callers []string // names of those who have the tokens, for statistics; "" or none: nobody's
+	Kinds   []Kind
+	Run     func(kind int, body string) // does what a call of that kind asks for
 }
 
 // Kind is one of the calls of an API.
 type Kind struct {
 	Name   string // in the path, and in statistics
-	Method string
-	Nested bool // it is also for all paths below its own, and does not wait for the body
+	Method string // several apart by ", "
+	Nested bool   // it is also for all paths below its own
+	NoBody bool   // it does not wait for the body
 }
 
 // Call is a request to an API, until it is answered.
@@ -46,6 +50,7 @@ type Call struct {
 	env        *host.Env
 	api        *API // nil: its configuration is refused
 	kind       *Kind
+	caller     int    // number of the token that it has sent, -1 for none
 	below      string // what follows the path of a nested kind
 	inCallback bool   // a callback of the request runs
 	reading    bool   // its body is still to come
@@ -63,7 +68,7 @@ var RetrySoon = [2]string{"retry-after", "1"}
 
 // New takes in a request to an API, nil for one whose configuration is refused.
 func New(e *host.Env, r Request, api *API) *Call {
-	return &Call{in: r, env: e, api: api, kind: &noKind, open: true}
+	return &Call{in: r, env: e, api: api, kind: &noKind, caller: -1, open: true}
 }
 
 // Meet answers the request, or holds it: to what is below the path of the API. end: it has no body.
@@ -86,9 +91,9 @@ func (c *Call) begin(below string, end bool) host.Action {
 	switch method := c.in.Value(":method"); {
 	case c.kind == &noKind:
 		return c.Refuse(404, "no_such_path", "no such path, want "+c.paths()+" below "+c.api.Path)
-	case method != c.kind.Method:
+	case !slices.Contains(strings.Split(c.kind.Method, ", "), method):
 		return c.Refuse(405, "wrong_method", "wrong method, want "+c.kind.Method, [2]string{"allow", c.kind.Method})
-	case method == "GET" || c.kind.Nested:
+	case method == "GET" || method == "DELETE" || c.kind.NoBody:
 		return c.start("")
 	case !isIdentity(c.in.Value("content-encoding")):
 		return c.Refuse(415, "encoded", "the body is encoded, want plain JSON")
@@ -135,18 +140,32 @@ func (c *Call) paths() string {
 	return list.String()
 }
 
-// isAuthorized reports whether the caller has the token. How long that takes depends on the length of the one that it
-// has, not on what is in it.
+// isAuthorized reports whether the caller has one of the tokens, and notes which. How long that takes depends on the
+// length of the one that it has, not on what is in it, nor on whose it is.
 func (c *Call) isAuthorized() bool {
 	const scheme = "Bearer "
 	value := c.in.Value("authorization")
-	return len(value) >= len(scheme) && strings.EqualFold(value[:len(scheme)], scheme) &&
-		subtle.ConstantTimeCompare([]byte(value[len(scheme):]), []byte(c.api.Token)) == 1
+	if len(value) <= len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
+		return false
+	}
+	sent := []byte(value[len(scheme):])
+	for i, token := range c.api.Tokens {
+		if subtle.ConstantTimeCompare(sent, []byte(token)) == 1 {
+			c.caller = i
+		}
+	}
+	return c.caller >= 0
 }
+
+// Caller returns the number of the token that the caller has sent.
+func (c *Call) Caller() int { return c.caller }
 
 func isIdentity(encoding string) bool {
 	return encoding == "" || strings.EqualFold(encoding, "identity")
 }
+
+// Method returns the method of the call.
+func (c *Call) Method() string { return c.in.Value(":method") }
 
 // Below returns what follows the path of a nested kind of call, with the query, such as "/v1/models?limit=20".
 func (c *Call) Below() string { return c.below }
@@ -265,6 +284,9 @@ func (c *Call) count(result string) {
 	}
 	c.env.Stats.CountIf(statname.With(stats.APICalls, "result", result), 1)
 	c.in.Stream.SetNote([]byte("api=" + result))
+	if c.caller >= 0 && c.caller < len(c.api.Callers) && c.api.Callers[c.caller] != "" {
+		c.env.Stats.CountIf(statname.With(stats.CallerCalls, "caller", c.api.Callers[c.caller], "result", result), 1)
+	}
 }
 
 // Failed implements host.Answer.

@@ -96,3 +96,18 @@ func List(n int, value func(i int) string) string {
 	list.WriteByte(']')
 	return list.String()
 }
+
+// Unescape returns a part of a path with its escaped bytes, such as %7C, as they are. What is no escape is left.
+func Unescape(part string) string {
+	out := make([]byte, 0, len(part))
+	for i := 0; i < len(part); i++ {
+		if part[i] == '%' && i+2 < len(part) {
+			if b, err := strconv.ParseUint(part[i+1:i+3], 16, 8); err == nil {
+				out, i = append(out, byte(b)), i+2
+				continue
+			}
+		}
+		out = append(out, part[i])
+	}
+	return string(out)
+}

@@ -28,3 +28,14 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+func TestUnescape(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "gpt-4o": "gpt-4o", "outbound%7C443%7c%7ca.b": "outbound|443||a.b", "10.0.0.1%3A80": "10.0.0.1:80",
+		"%": "%", "a%6": "a%6", "%%361": "%61", "%+1": "%+1", "%zz": "%zz", "%E6%A8%A1": "模", "%2F": "/",
+	} {
+		if got := Unescape(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}

@@ -48,7 +48,7 @@ func (cl *Cluster) Lacking(now time.Duration) map[string]int {
 	seen := map[string]bool{}
 	for _, view := range cl.Views {
 		for i := range view.Endpoints {
-			if addr := view.Endpoints[i].Addr; !seen[addr] {
+			if addr := lb.ServerOf(view.Endpoints[i].Addr); !seen[addr] {
 				seen[addr] = true
 				endpoints = append(endpoints, lb.EndpointHash(addr))
 			}

@@ -38,6 +38,8 @@ type Cluster struct {
 	Engines *lbengines.Samples
 	Shares  *policy.RequestShares
 	Limits  *push.Limits
+	// limits of targets that were set at run time
+	Overrides lb.Overrides
 	// of clusters, where this stands for several
 	latencies *policy.Latencies
 
@@ -61,6 +63,8 @@ type Cluster struct {
 	Retries RetryBudget
 	Answers learned.AnswerTimes
 	CapsAt  time.Duration             // when a waiting request brought the latest caps to the queue
+	NoneIn  *lb.View                  // by which the gateway last had no endpoint for a request
+	NoneAt  time.Duration             // when that was
 	caps    map[*config.Config]uint32 // digests of what the caps follow from
 
 	Prompts PromptStats      // for prefix_cache
@@ -90,6 +94,7 @@ func (cs Known) Get(now time.Duration, name string, c *config.Config) (*Cluster,
 			suspects: map[string]time.Duration{}, Flights: gains.NewRecorder(),
 		}
 		cl.Limits = push.New(cl.Engines)
+		cl.Engines.OnLoss = cl.Caches.Lose
 		cl.Metrics = engines.NewCluster(name, cl.Engines, cl.Facts, cl.Views)
 		cs[name] = cl
 	}

@@ -19,11 +19,20 @@ import (
 // configOf returns what a policy is made of, with what is known of its cluster.
 func configOf(c *config.Config, cl *Cluster) policy.Config {
 	return policy.Config{
-		Unit: c.Unit, Push: c.Push, PushAhead: c.PushAhead, Cluster: clusterConfigOf(c),
+		Unit: c.Unit, Push: c.Push, PushAhead: c.PushAhead, Affinity: affinityOf(c), Cluster: clusterConfigOf(c),
 		Settings: c.Settings(), Engine: c.Engines.Config,
 		Health: cl.Health, Facts: cl.Facts, Caches: cl.Caches, Engines: cl.Engines, Shares: cl.Shares,
-		Limits: cl.Limits, Latencies: cl.latencies,
+		Limits: cl.Limits, Latencies: cl.latencies, Overrides: &cl.Overrides,
 	}
+}
+
+// affinityOf returns what it costs a request at most to be where its model rather is not: as much as to load its
+// adapter in place of another.
+func affinityOf(c *config.Config) float64 {
+	if !c.KeepsModels() {
+		return 0
+	}
+	return c.Engines.Weights.LoRA
 }
 
 func clusterConfigOf(c *config.Config) health.ClusterConfig {
@@ -41,10 +50,15 @@ func (cl *Cluster) Usable(now time.Duration, view *lb.View, c *config.Config) []
 }
 
 func HealthOf(c *config.Config) health.Config {
+	first := time.Duration(0)
+	if c.WaitsFromZero() {
+		first = c.Queue.MaxWait
+	}
 	return health.Config{
 		ConsecutiveFailures: c.Health.ConsecutiveFailures, EjectionTime: c.Health.EjectionTime,
 		MaxEjectionTime: c.Health.MaxEjectionTime, MaxEjectionPercent: c.Health.MaxEjectionPercent,
 		SlowStart: c.Health.SlowStart, PanicThreshold: c.Health.PanicThreshold, EjectsAll: c.AmongClusters(),
+		FirstWait: first,
 	}
 }
 

@@ -17,6 +17,7 @@ type Queue struct {
 	Store      lb.Store           // of that request
 	Redis      *redisclient.Store // that this is, nil for the local one
 	Candidates []lb.Candidate     // of that request
+	AtZero     bool               // the cluster had no endpoint then
 	Tokens     int64              // that it adds where nothing of its prompt is cached
 	Stats      lb.QueueStats      // over all owners, at the latest heartbeat or refusal
 	Running    int64              // requests in flight at that time, 0 if that is not known or not needed

@@ -41,5 +41,6 @@ func (cs Known) ExchangeLimits(now time.Duration, kv lb.KV) {
 func (cs Known) ExchangePaces(now time.Duration, kv lb.KV) {
 	for _, cl := range cs {
 		cl.Caches.Exchange(now, kv, process.KeyPaces+cl.Name)
+		cl.Caches.ExchangeFirsts(now, kv, process.KeyFirsts+cl.Name)
 	}
 }

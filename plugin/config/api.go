@@ -39,7 +39,7 @@ func setAPIPath(field func(*Config) *string) setter {
 // setAPIToken returns the setter of a token for such a path.
 func setAPIToken(field func(*Config) *policy.Secret) setter {
 	return func(p *parser, c *Config, at string, v value) {
-		if secret, ok := p.longSecret(at, v, "random"); ok {
+		if secret, ok := p.longSecret(at, v, anySecret); ok {
 			*field(c) = secret
 		}
 	}
@@ -58,16 +58,19 @@ func (pt *part) checkAPIs() {
 	}
 	switch {
 	case pt.needs().Budget && pt.AmongClusters() && pt.written[keyAPIPath]:
-		if !pt.written[keyAPIToken] {
+		if !pt.written[keyAPIToken] && !pt.written[keyCallers] {
 			pt.badKey(keyAPIToken, wantToken)
 		}
+		checkCallers(pt)
 		return
 	case pt.needs().Budget && !pt.AmongClusters():
-		pt.idle([]string{keyAPIPath, keyAPIToken, keyLeaseTTL}, `has no effect without lb_type "cluster"`)
+		pt.idle([]string{keyAPIPath, keyAPIToken, keyAPIOnly, keyCallers, keyLeaseTTL, keyMaxHint},
+			`has no effect without lb_type "cluster"`)
 	case pt.needs().Budget:
-		pt.idle([]string{keyAPIToken, keyLeaseTTL}, "has no effect without api.path")
+		names := []string{keyAPIToken, keyAPIOnly, keyCallers, keyLeaseTTL, keyMaxHint}
+		pt.idle(names, "has no effect without api.path")
 	}
-	pt.API.Path, pt.API.Token = "", ""
+	pt.API = API{LeaseTTL: pt.API.LeaseTTL, MaxHint: pt.API.MaxHint}
 }
 
 // overlap returns a path of the list that the path is, is below, or is above; "" if there is none.

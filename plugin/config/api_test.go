@@ -29,11 +29,17 @@ func init() {
 	}, `""`, `1`, `"/"`, `"/x/"`)
 	add(keyInspectToken, `"`+testSecret+`"`, func(c *Config) { c.Inspect.Token = testSecret },
 		`""`, `"0123456789abcde"`, `1`)
+	add(keyMaxHint, `"250ms"`, func(c *Config) { c.API.MaxHint = 250 * time.Millisecond }, `99`, `"61m"`, `"5"`)
+	add(keyCallers, `{"batch":{"token":"`+testSecret+`0"}}`, nil, `1`, `[]`, `{}`, `{"batch":1}`, `{"batch":{}}`,
+		`{"Batch":{"token":"`+testSecret+`"}}`, `{"batch":{"token":"short"}}`,
+		`{"batch":{"token":"`+testSecret+`","share":0}}`, `{"batch":{"token":"`+testSecret+`","share":1.1}}`,
+		`{"batch":{"token":"`+testSecret+`","more":1}}`, `{"batch":{"token":"`+testSecret+`","class":1}}`)
+	add(keyAPIOnly, `true`, nil, `1`, `"true"`)
 	add(keyLeaseTTL, `"2m"`, func(c *Config) { c.API.LeaseTTL = 2 * time.Minute }, `999`, `"61m"`, `"30"`)
 }
 
 func TestAPI(t *testing.T) {
-	rule := apiPart(`"path":"/admission",` + testToken + `,"lease_ttl":"5s"`)
+	rule := apiPart(`"path":"/admission",` + testToken + `,"lease_ttl":"5s","only":true`)
 	text := apiPart(`"path":"/warmgate/v1",` + testToken)
 	text += `,"_rules_":[{"_match_route_":["r"],` + rule[1:] + `}]}`
 	set, err := Parse([]byte(text), Higress)
@@ -44,14 +50,14 @@ func TestAPI(t *testing.T) {
 		t.Errorf("has an API: %v, warnings %q", set.HasAPI(), set.Warnings())
 	}
 	for path, want := range map[string]string{
-		"/warmgate/v1": "30s ", "/warmgate/v1/": "30s /", "/warmgate/v1?a=/b": "30s ",
-		"/warmgate/v1/schedule": "30s /schedule", "/warmgate/v1/schedule?x": "30s /schedule",
-		"/admission/models": "5s /models", "/warmgate/v1/a/b": "30s /a/b",
+		"/warmgate/v1": "30s false ", "/warmgate/v1/": "30s false /", "/warmgate/v1?a=/b": "30s false ",
+		"/warmgate/v1/schedule": "30s false /schedule", "/warmgate/v1/schedule?x": "30s false /schedule",
+		"/admission/models": "5s true /models", "/warmgate/v1/a/b": "30s false /a/b",
 		"/warmgate": "", "/warmgate/v10": "", "/": "", "": "", "/x/warmgate/v1": "", "/Warmgate/v1": "",
 	} {
 		got := ""
 		if c, below := set.API(path); c != nil {
-			got = fmt.Sprint(c.API.LeaseTTL.Round(time.Second), " ", below)
+			got = fmt.Sprint(c.API.LeaseTTL.Round(time.Second), " ", c.API.Only, " ", below)
 		}
 		if got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)

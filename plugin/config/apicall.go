@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -23,13 +26,17 @@ type ScheduleCall struct {
 	Tokens int      // estimated, of prompt and answer
 	Models []string // names of the targets that will do; nil: all
 	Class  *Class   // nil where no queue is configured
-	Key    string   // the same in a repeated call; "" for none
+
+	HasClass bool   // the call names it
+	Key      string // the same in a repeated call; "" for none
 }
 
 // TaskCall is about a task.
 type TaskCall struct {
-	TaskID string // as the caller has sent it: it may be no id
-	Tokens int    // that it has used, -1 if that is not known
+	TaskID     string // as the caller has sent it: it may be no id
+	Tokens     int    // that it has used, -1 if that is not known
+	Status     int    // of the target's answer, 0 if that is not known
+	RetryAfter string // as the header of that answer has it, "" for none
 }
 
 // callMember is a member of the body of a call.
@@ -47,7 +54,9 @@ func ReadSchedule(body string, targets []string, q *Queue) (ScheduleCall, error)
 	err := readCall(body, `{"estimated_tokens": 1800}`, []callMember{
 		{"estimated_tokens", wanted(&tokens), byType(&tokens)},
 		{"models", "", func(p *parser, at string, v value) { call.Models = p.models(at, v, targets) }},
-		{"class", "", func(p *parser, at string, v value) { call.Class = p.queueClass(at, v, q) }},
+		{"class", "", func(p *parser, at string, v value) {
+			call.Class, call.HasClass = p.queueClass(at, v, q), true
+		}},
 		{"idempotency_key", "", byType(&key)},
 	})
 	return call, err
@@ -57,9 +66,52 @@ func ReadSchedule(body string, targets []string, q *Queue) (ScheduleCall, error)
 func ReadComplete(body string) (TaskCall, error) {
 	call := TaskCall{Tokens: -1}
 	tokens := tokensKey(0, &call.Tokens)
-	err := readCall(body, exampleTask, []callMember{taskID(&call), {"actual_tokens", "", byType(&tokens)}})
+	status := setting.Key{Type: setting.Integer, Min: 100, Max: 599, Field: func(any) any { return &call.Status }}
+	err := readCall(body, exampleTask, []callMember{
+		taskID(&call),
+		{"actual_tokens", "", byType(&tokens)},
+		{"status", "", byType(&status)},
+		{"retry_after", "", func(p *parser, at string, v value) { call.RetryAfter = p.retryAfter(at, v) }},
+	})
+	if err == nil && call.RetryAfter != "" && !answer.RefusesForNow(call.Status) {
+		err = errors.New("retry_after: got it without a status of 429, 503 or 529, whose answers have it")
+	}
 	return call, err
 }
+
+// ReadLimits reads the body of a call that sets limits of a target. Those that it does not name are as configured.
+func ReadLimits(body string, configured *policy.BudgetTarget) (lb.Override, error) {
+	t, keys := *configured, policy.LimitKeys()
+	o := lb.NoOverride(t.Name, t.Adjustable())
+	names, members := make([]string, len(keys)), make([]callMember, len(keys))
+	for i := range keys {
+		names[i] = keys[i].Name
+		members[i] = callMember{keys[i].Name, "", func(p *parser, at string, v value) {
+			p.decode(&keys[i], &t, at, v)
+			o.Set[i] = t.Adjustable()[i]
+		}}
+	}
+	err := readCall(body, `{"max_tokens_per_minute": 100000}`, members)
+	if err == nil && o.IsNone() {
+		err = errors.New("body: names no limit, want at least " + oneOf(names) + "; DELETE ends what was set")
+	}
+	return o, err
+}
+
+// retryAfter reads what an answer's header of that name has: a number of seconds, or a time as text.
+func (p *parser) retryAfter(at string, v value) string {
+	isNumber := v.kind == kindNumber && v.text[0] != '-'
+	if !isNumber && (v.kind != kindString || v.text == "" || len(v.text) > maxRetryAfter) {
+		p.badValue(at, v, wantRetryAfter)
+		return ""
+	}
+	return strings.Clone(v.text)
+}
+
+const (
+	maxRetryAfter  = 64
+	wantRetryAfter = ", want what the header Retry-After has: a number of seconds, or a time as text"
+)
 
 // ReadHeartbeat reads the body of a call that renews a task.
 func ReadHeartbeat(body string) (TaskCall, error) {
@@ -150,11 +202,7 @@ func (p *parser) queueClass(at string, v value, q *Queue) *Class {
 		p.bad(at, "not known: there are no classes without lb_config.queue")
 		return nil
 	}
-	names := make([]string, len(q.Classes))
-	for i := range q.Classes {
-		names[i] = q.Classes[i].Name
-	}
-	if name, ok := p.oneOf(names, at, v); ok {
+	if name, ok := p.oneOf(q.classNames(), at, v); ok {
 		return q.Class(name)
 	}
 	return nil

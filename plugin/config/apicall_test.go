@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 )
 
 var someModels = []string{"gpt-4o", "gpt-4o-mini"}
@@ -34,7 +35,7 @@ func TestReadSchedule(t *testing.T) {
 			Tokens: 1, Models: []string{"gpt-4o"}, Key: "aé",
 		}},
 		{`{"estimated_tokens":2000000,"class":"interactive"}`, queued, ScheduleCall{
-			Tokens: 2000000, Class: &queued.Classes[0],
+			Tokens: 2000000, Class: &queued.Classes[0], HasClass: true,
 		}},
 		{`{"estimated_tokens":1}`, queued, ScheduleCall{Tokens: 1, Class: &queued.Classes[1]}},
 	} {
@@ -46,9 +47,9 @@ func TestReadSchedule(t *testing.T) {
 
 func TestReadTask(t *testing.T) {
 	for body, want := range map[string]TaskCall{
-		`{"task_id":"tsk_1"}`:                      {"tsk_1", -1},
-		`{"task_id":"tsk_1","actual_tokens":0}`:    {"tsk_1", 0},
-		`{"actual_tokens":1700,"task_id":"tsk_1"}`: {"tsk_1", 1700},
+		`{"task_id":"tsk_1"}`:                      {TaskID: "tsk_1", Tokens: -1},
+		`{"task_id":"tsk_1","actual_tokens":0}`:    {TaskID: "tsk_1"},
+		`{"actual_tokens":1700,"task_id":"tsk_1"}`: {TaskID: "tsk_1", Tokens: 1700},
 	} {
 		if got, err := ReadComplete(body); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v", body, got, err)
@@ -56,6 +57,68 @@ func TestReadTask(t *testing.T) {
 		got, err := ReadHeartbeat(body)
 		if plain := want.Tokens < 0; plain != (err == nil) || got.TaskID != "tsk_1" {
 			t.Errorf("%s as a heartbeat: got %+v, %v", body, got, err)
+		}
+	}
+}
+
+// Limits that are not named are as configured.
+func TestReadLimits(t *testing.T) {
+	of := policy.BudgetTarget{Name: "a", MaxConcurrent: 20}
+	of.Limits.Tokens = 1000
+	for body, want := range map[string]lb.TargetLimits{
+		`{"max_tokens_per_minute":5000}`:                                {-1, 5000, -1},
+		`{"max_requests_per_minute":1.5,"max_concurrent_requests":1e6}`: {1e6, -1, 1.5},
+		`{"max_concurrent_requests":0,"max_tokens_per_minute":0}`:       {0, 0, -1},
+	} {
+		got, err := ReadLimits(body, &of)
+		if over := (lb.TargetLimits{20, 1000, 0}); err != nil || got.Set != want || got.Over != over {
+			t.Errorf("%s: got %+v, %v", body, got, err)
+		}
+	}
+	for body, want := range map[string]string{
+		`{}`: `body: names no limit, want at least one of "max_concurrent_requests", "max_tokens_per_minute", ` +
+			`"max_requests_per_minute"; DELETE ends what was set`,
+		``: `body: empty, want an object like {"max_tokens_per_minute": 100000}`,
+		`{"weight":2}`: `weight: unknown member, want one of "max_concurrent_requests", "max_tokens_per_minute", ` +
+			`"max_requests_per_minute"`,
+		`{"max_tokens_per_minute":0.5,"max_concurrent_requests":1.5}`: `max_tokens_per_minute: got 0.5, want a ` +
+			`number from 1 to 1000000000000, or 0; max_concurrent_requests: got 1.5, want a whole number from 0 to 1000000`,
+	} {
+		if _, err := ReadLimits(body, &of); err == nil || err.Error() != want {
+			t.Errorf("%s:\ngot  %v\nwant %s", body, err, want)
+		}
+	}
+}
+
+// What the target has answered is only of a task that is over.
+func TestReadTargetsAnswer(t *testing.T) {
+	const id = `{"task_id":"x",`
+	for body, want := range map[string]TaskCall{
+		id + `"status":429}`:                                  {"x", -1, 429, ""},
+		id + `"status":200,"actual_tokens":7}`:                {"x", 7, 200, ""},
+		id + `"status":503,"retry_after":1.5}`:                {"x", -1, 503, "1.5"},
+		id + `"status":529,"retry_after":0}`:                  {"x", -1, 529, "0"},
+		id + `"retry_after":"Sun, 06 Nov 1994","status":429}`: {"x", -1, 429, "Sun, 06 Nov 1994"},
+	} {
+		if got, err := ReadComplete(body); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v", body, got, err)
+		}
+		if _, err := ReadHeartbeat(body); err == nil {
+			t.Errorf("%s is a heartbeat", body)
+		}
+	}
+	const wantRetry = "want what the header Retry-After has: a number of seconds, or a time as text"
+	for members, want := range map[string]string{
+		`"status":99}`:                     "status: got 99, want a whole number from 100 to 599",
+		`"status":"429"}`:                  `status: got "429", want a whole number from 100 to 599`,
+		`"status":429,"retry_after":-1}`:   "retry_after: got -1, " + wantRetry,
+		`"status":429,"retry_after":""}`:   `retry_after: got "", ` + wantRetry,
+		`"status":429,"retry_after":true}`: "retry_after: got true, " + wantRetry,
+		`"retry_after":1}`:                 "retry_after: got it without a status of 429, 503 or 529, whose answers have it",
+		`"status":500,"retry_after":1}`:    "retry_after: got it without a status of 429, 503 or 529, whose answers have it",
+	} {
+		if _, err := ReadComplete(id + members); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", members, err, want)
 		}
 	}
 }
@@ -153,6 +216,7 @@ func FuzzReadSchedule(f *testing.F) {
 	f.Add(`{"estimated_tokens":1800,"models":["gpt-4o"],"class":"batch","idempotency_key":"a"}`)
 	f.Add(`{"estimated_tokens":1e3,"estimated_tokens":1}`)
 	f.Add(`{"task_id":"tsk_1","actual_tokens":5}`)
+	f.Add(`{"max_concurrent_requests":0,"max_tokens_per_minute":1e3,"max_requests_per_minute":0.5}`)
 	f.Add("{\"estimated_tokens\":\"\n\xff\"}")
 	f.Add(`{"estimated_tokens":[[[[]]]],"\u0000":{}}`)
 	q := queueWith("batch", "interactive")
@@ -163,7 +227,8 @@ func FuzzReadSchedule(f *testing.F) {
 		call, err := ReadSchedule(body, someModels, q)
 		task, taskErr := ReadComplete(body)
 		_, beatErr := ReadHeartbeat(body)
-		for _, err := range []error{err, taskErr, beatErr} {
+		_, limitsErr := ReadLimits(body, &policy.BudgetTarget{})
+		for _, err := range []error{err, taskErr, beatErr, limitsErr} {
 			if err != nil && (strings.ContainsAny(err.Error(), "\n\r\x00") || len(err.Error()) > 16<<10) {
 				t.Fatalf("%q: error %q", body, err)
 			}

@@ -10,7 +10,8 @@ type keyCase struct {
 // The cases of the keys of token_budget: see keyCases.
 func init() {
 	for name, c := range map[string]keyCase{
-		"lb_config.age_bonus": {`0`, nil, []string{`-1`, `"5"`, `1e10`}},
+		"lb_config.age_bonus":  {`0`, nil, []string{`-1`, `"5"`, `1e10`}},
+		"lb_config.max_closed": {`"90s"`, nil, []string{`"999ms"`, `60`, `"61m"`}},
 		keyBudgetTargets: {
 			`{"10.0.0.1:80":{"weight":3,"max_concurrent_requests":20,"max_tokens_per_minute":2e5,"max_requests_per_minute":1}}`,
 			nil,

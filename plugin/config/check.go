@@ -38,6 +38,7 @@ func (pt *part) check() {
 		pt.idle([]string{keyReadAnswers}, "has no effect with telemetry.enabled false")
 	}
 	pt.checkLevel()
+	checkRanks(pt)
 	pt.checkMetrics()
 	pt.checkModels()
 	pt.checkRegions()
@@ -61,6 +62,7 @@ func (pt *part) check() {
 			pt.badKey("lb_config.envoy", "got both admin_cluster and endpoints, want one of them")
 		case fixed:
 			pt.idle([]string{keyZones}, "has no effect with envoy.endpoints: their zones are not known")
+			pt.idle([]string{keyFromZero}, "has no effect with envoy.endpoints: they are always there")
 		}
 	}
 }
@@ -118,8 +120,12 @@ func (pt *part) warnUnused() {
 	for _, name := range policy.Names() {
 		for i := range keys {
 			k := &keys[i]
-			if k.Name == keyMetricsCluster || pt.Push == push.Pending && slices.Equal(k.users, metricsPolicies()) {
-				continue // the first is a way, whatever goes it; with the latter any policy reads metrics
+			reads := pt.Push == push.Pending || pt.readsRanks() // any policy reads metrics
+			if k.Name == keyMetricsCluster || reads && slices.Equal(k.users, metricsPolicies()) {
+				continue // the first is a way, whatever goes it
+			}
+			if k.Name == keySession && pt.QueuesSessions() || k.Name == keyLoRA && pt.KeepsModels() {
+				continue
 			}
 			if len(k.users) > 0 && k.users[0] == name && k.NoEffect == "" && !slices.Contains(k.users, pt.Policy) {
 				pt.idle([]string{k.Name}, "has no effect without lb_policy "+strings.Join(k.users, " or "))
@@ -156,8 +162,10 @@ func outerKeys() []string {
 	return append([]string{
 		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
 		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyHashClusters, keyClusterHeader, keyFirst,
-		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL, keyInspectPath, keyInspectToken, keyPrices, keyCurrency,
-		keyPricedTenant, keyTelemetry, keyReadAnswers, "lb_config.telemetry.log", "lb_config.telemetry.spans",
+		keyNested, keyAPIPath, keyAPIToken, keyAPIOnly, keyCallers, keyLeaseTTL, keyMaxHint, keyInspectPath,
+		keyInspectToken, keyPrices, keyCurrency, keyPricedTenant, keyTelemetry, keyReadAnswers,
+		"lb_config.telemetry.log",
+		"lb_config.telemetry.spans",
 	}, redisKeys...)
 }
 

@@ -110,7 +110,7 @@ func isHeaderName(name string) bool {
 var ownHeaders = map[string]bool{
 	"host": true, "connection": true, "content-length": true, "transfer-encoding": true, "upgrade": true, "te": true,
 	"x-warmgate-session": true, "x-gateway-destination-endpoint": true, "x-warmgate-redis-node": true,
-	"x-warmgate-hop": true, "x-warmgate-probe": true,
+	"x-warmgate-hop": true, "x-warmgate-probe": true, "x-warmgate-hop-new": true, "x-warmgate-probe-new": true,
 }
 
 // setNested keeps the object until the part around it is known.
@@ -240,8 +240,9 @@ func (pt *part) checkClusters() {
 		pt.idle([]string{keyFirst}, "has no effect without envoy.admin_cluster: the endpoints of these clusters "+
 			"are not known")
 	}
-	pt.idle([]string{"lb_config.health.panic_threshold", keyZones}, `has no effect with lb_type "cluster"`)
-	pt.Health.PanicThreshold = 0
+	pt.idle([]string{"lb_config.health.panic_threshold", keyZones, keySubset, keyFromZero},
+		`has no effect with lb_type "cluster"`)
+	pt.Health.PanicThreshold, pt.SubsetHint = 0, SubsetNone
 	if !pt.written["lb_config.health.max_ejection_percent"] {
 		pt.Health.MaxEjectionPercent = 100
 	}

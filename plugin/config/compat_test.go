@@ -8,11 +8,15 @@ import (
 	"github.com/warmgate/warmgate/internal/golden"
 )
 
-const compatFile = "testdata/compat/ai-load-balancer"
-
-// TestCompat compares the result of each configuration of ai-load-balancer with a golden file, with which the table in
-// docs/higress.md is compared in turn.
+// TestCompat compares the result of each configuration of Higress's plugins with a golden file, with which the tables
+// in docs/higress.md and docs/inference-pool.md are compared in turn.
 func TestCompat(t *testing.T) {
+	for _, plugin := range []string{"ai-load-balancer", "ai-endpoint-picker"} {
+		t.Run(plugin, func(t *testing.T) { testCompat(t, "testdata/compat/"+plugin) })
+	}
+}
+
+func testCompat(t *testing.T, compatFile string) {
 	raw, err := os.ReadFile(compatFile + ".txt")
 	if err != nil {
 		t.Fatal(err)

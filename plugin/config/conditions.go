@@ -31,7 +31,7 @@ func (src *source) conditions(at string, v value) rule {
 	if names := lists[matchDomain]; names != nil {
 		r.domains = make([]domain, len(names))
 		for i, name := range names {
-			r.domains[i] = newDomain(name)
+			r.domains[i], _ = newDomain(name)
 		}
 	}
 	if names := lists[matchService]; names != nil {
@@ -88,16 +88,6 @@ func (r *rule) forAllHosts() bool {
 		}
 	}
 	return false
-}
-
-func newDomain(s string) domain {
-	if tail, ok := strings.CutPrefix(s, "*"); ok {
-		return domain{text: tail, tails: true}
-	}
-	if head, ok := strings.CutSuffix(s, "*"); ok {
-		return domain{text: head, head: true}
-	}
-	return domain{text: s}
 }
 
 // names decodes a list of names; a single one needs no brackets. An invalid name matches nothing.

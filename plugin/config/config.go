@@ -50,6 +50,7 @@ type Config struct {
 	Weights           map[string]float64 // by "ip:port" or cluster, in place of the gateway's; nil when none is set
 	ZonePenalty       float64            // cost of another zone than the gateway's, in requests in flight
 	Health            Health
+	SubsetHint        string // who says to which endpoints a request is limited: SubsetNone and so on
 
 	MaxInspectBytes  int           // how much of a request body is read for the decision
 	MaxScanBytes     int           // how much of a longer one is searched for what else decides
@@ -66,6 +67,7 @@ type Config struct {
 	Prefix    policy.CacheConfig // for policies that read prompts
 	Engines   Engines            // for policies that use metrics of engines
 	Models    Models             // how it is read which models endpoints have
+	Ranks     Ranks              // of servers with data parallelism
 	Prices    Prices             // what tokens cost
 
 	own map[string]any // settings that are neither in Prefix nor in Engines, by policy: see Settings
@@ -117,6 +119,20 @@ type StaticEndpoint struct {
 	Addr   string  // "ip:port", IPv6 in brackets and in its canonical form
 	Weight float64 // above 0
 }
+
+// Ranks is whether ranks of servers are told apart.
+type Ranks struct {
+	Enabled bool
+	Count   int  // of each server, 0 for what its metrics show
+	Apart   bool // it is enabled, and can be done
+}
+
+// What SubsetHint may be.
+const (
+	SubsetNone     = "none"
+	SubsetHeader   = "header"
+	SubsetMetadata = "metadata"
+)
 
 const (
 	typeEndpoint = "endpoint"

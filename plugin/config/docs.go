@@ -72,7 +72,7 @@ func fillIn() func(setting.Words) setting.Words {
 // Sections returns the sections of keys that have an effect in Higress, with their full names.
 func Sections() []setting.Section {
 	list := append(ownSections(), modelsSection(), pricesSection(), sessionSection(), regionsSection(), apiSection(),
-		inspectSection(), telemetrySection())
+		inspectSection(), telemetrySection(), ranksSection())
 	for _, d := range policy.All() {
 		for _, s := range d.Sections {
 			s.Name = section + s.Name

@@ -13,6 +13,9 @@ const keyUnit = "lb_config.unit"
 // keyZones is the key that only has an effect where zones are known.
 const keyZones = "lb_config.zone_penalty"
 
+// keySubset is the key of who says to which endpoints a request is limited.
+const keySubset = "lb_config.subset_hint"
+
 // The keys of what is measured of requests.
 const (
 	keyTelemetry   = "lb_config.telemetry.enabled"
@@ -26,9 +29,13 @@ const (
 	keyPush              = "lb_config.push"
 	keyPushAhead         = "lb_config.push_ahead"
 	keyMaxWait           = "lb_config.queue.max_wait"
+	keyFromZero          = "lb_config.queue.from_zero"
 	keyClasses           = "lb_config.queue.classes"
 	keyClassHeader       = "lb_config.queue.class_header"
 	keyDefaultClass      = "lb_config.queue.default_class"
+	keyFirstTurn         = "lb_config.queue.first_turn_class"
+	keyLaterTurn         = "lb_config.queue.later_turn_class"
+	keyFairBy            = "lb_config.queue.fair_by"
 	keyTenantShare       = "lb_config.queue.tenant_max_share"
 )
 
@@ -50,6 +57,7 @@ const (
 	keyRegionCluster = "lb_config.regions.cluster"
 	keyPeers         = "lb_config.regions.peers"
 	keyRegionSecret  = "lb_config.regions.secret"
+	keyRegionBefore  = "lb_config.regions.previous_secret"
 	keyAllowed       = "lb_config.regions.allowed"
 	keyGone          = "lb_config.regions.gone"
 	keySteady        = "lb_config.regions.steady"
@@ -59,7 +67,10 @@ const (
 const (
 	keyAPIPath  = "lb_config.api.path"
 	keyAPIToken = "lb_config.api.token"
+	keyAPIOnly  = "lb_config.api.only"
+	keyCallers  = "lb_config.api.callers"
 	keyLeaseTTL = "lb_config.api.lease_ttl"
+	keyMaxHint  = "lb_config.api.max_wait_hint"
 )
 
 // The keys of what the gateway shows of itself.
@@ -82,7 +93,14 @@ const (
 	keyMetricsPort    = "lb_config.metrics.port"
 	keyORCA           = "lb_config.metrics.orca"
 	keyStaleAfter     = "lb_config.metrics.stale_after"
+	keyLoRA           = "lb_config.metrics.weights.lora"
 	keyEngine         = "lb_config.engine"
+)
+
+// The keys of servers with data parallelism.
+const (
+	keyRanks     = "lb_config.ranks.enabled"
+	keyRankCount = "lb_config.ranks.count"
 )
 
 // The keys that name a Redis, and those that mean something only with one.

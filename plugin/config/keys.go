@@ -171,6 +171,21 @@ var mainKeys = []key{
 		only: onEnvoy,
 	},
 	{Key: setting.Key{
+		Name: keySubset, Type: setting.Choice, Default: `"none"`,
+		Choices: []string{SubsetNone, SubsetHeader, SubsetMetadata},
+		Title:   setting.Doc("Subset hint", "子集提示"),
+		Meaning: setting.Doc(
+			"Who says to which endpoints a request is limited, as to an endpoint picker of the Inference Extension; "+
+				"`header`: the header `x-gateway-destination-endpoint-subset`, which has to be removed from what "+
+				"clients send; `metadata`: a filter in front of the plugin, in the request's metadata, under that "+
+				"name in `envoy.lb.subset_hint`. A request for which none of them can be chosen is answered 503",
+			"由谁指定请求只能发往哪些端点，与 Inference Extension 的端点选择器相同；`header`：请求头 "+
+				"`x-gateway-destination-endpoint-subset`，须从客户端的请求中移除；`metadata`：插件之前的过滤器，"+
+				"写在请求元数据的 `envoy.lb.subset_hint` 中，名称相同。其中没有端点可选的请求以 503 应答",
+		),
+		Field: func(s any) any { return &s.(*Config).SubsetHint },
+	}},
+	{Key: setting.Key{
 		Name: "lb_config.debug_headers", Type: setting.Boolean, Default: "false",
 		Title: setting.Doc("Debug headers", "调试响应头"),
 		Meaning: setting.Doc(

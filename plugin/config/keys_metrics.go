@@ -130,7 +130,7 @@ var weighKeys = []key{
 		Field: func(s any) any { return &s.(*Config).Engines.Weights.KVCache },
 	}},
 	{Key: setting.Key{
-		Name: "lb_config.metrics.weights.lora", Type: setting.Number, Min: 0, Max: maxCost, Default: "16",
+		Name: keyLoRA, Type: setting.Number, Min: 0, Max: maxCost, Default: "16",
 		Title: setting.Doc("LoRA adapter", "LoRA 适配器"),
 		Meaning: setting.Doc(
 			"Cost of a LoRA adapter that must take another's place, in requests; 0: adapters do not matter",

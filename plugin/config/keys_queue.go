@@ -18,6 +18,18 @@ var queueKeys = []key{
 		Field: func(s any) any { return &s.(*Config).Queue.MaxWait },
 	}},
 	{Key: setting.Key{
+		Name: keyFromZero, Type: setting.Boolean, Default: "false",
+		Title: setting.Doc("From zero", "从零开始"),
+		Meaning: setting.Doc(
+			"A request waits for `max_wait`, too, while its cluster has no endpoint, or only such as are draining: "+
+				"for servers that are scaled to zero. Not for clusters whose endpoints the gateway does not list: "+
+				"ORIGINAL_DST, dynamic forward proxy, aggregate",
+			"集群没有端点、或只有正在排空的端点时，请求也等待至多 `max_wait`：用于缩容到零的服务器。"+
+				"不适用于网关不列出端点的集群：ORIGINAL_DST、dynamic forward proxy、aggregate",
+		),
+		Field: func(s any) any { return &s.(*Config).Queue.FromZero },
+	}},
+	{Key: setting.Key{
 		Name: "lb_config.queue.max_length", Type: setting.Integer, Min: 1, Max: 1e5, Default: "1000",
 		Title: setting.Doc("Length", "队列长度"),
 		Meaning: setting.Doc(
@@ -84,6 +96,32 @@ var queueKeys = []key{
 		},
 		set: className(func(q *Queue) *string { return &q.DefaultClass }),
 	},
+	{
+		Key: setting.Key{
+			Name: keyFirstTurn, Type: setting.Text, Max: maxClassName,
+			Title: setting.Doc("Class of first turns", "首轮类别"),
+			Meaning: setting.Doc(
+				"Class of requests whose header names none and whose body has no answer of a model: they begin a "+
+					"conversation. Default: the default class",
+				"请求头未指明类别、且请求体中没有模型应答（即开始一段对话）的请求所属的类别。默认：默认类别",
+			),
+			Field: func(s any) any { return &s.(*Config).Queue.FirstTurn },
+		},
+		set: className(func(q *Queue) *string { return &q.FirstTurn }),
+	},
+	{
+		Key: setting.Key{
+			Name: keyLaterTurn, Type: setting.Text, Max: maxClassName,
+			Title: setting.Doc("Class of later turns", "后续轮次类别"),
+			Meaning: setting.Doc(
+				"Likewise, of requests whose body has such an answer or names an earlier one: with a larger weight, "+
+					"agents that are under way go before new ones",
+				"同上，适用于请求体中已有模型应答或引用了先前应答的请求：给它更大的权重，进行中的 agent 便先于新开始的",
+			),
+			Field: func(s any) any { return &s.(*Config).Queue.LaterTurn },
+		},
+		set: className(func(q *Queue) *string { return &q.LaterTurn }),
+	},
 	{Key: setting.Key{
 		Name: "lb_config.queue.aging", Type: setting.Duration, Min: 0, Max: setting.Hour, Default: `"10s"`,
 		Title: setting.Doc("Aging", "老化时间"),
@@ -112,9 +150,11 @@ var queueKeys = []key{
 			Name: "lb_config.queue.patience", Type: setting.Duration, Min: 0, Max: setting.Hour, Default: `"2s"`,
 			Title: setting.Doc("Patience", "为优选端点等待"),
 			Meaning: setting.Doc(
-				"prefix_cache: how long a request waits for a full endpoint that costs less than every open one; 0: "+
-					"it takes an open one at once",
-				"prefix_cache：已满的端点比所有未满的端点代价都低时，请求为其等待多久；0：立即使用未满的端点",
+				"prefix_cache: how long a request waits at most for a full endpoint that costs less than every open "+
+					"one, and no longer than what is cached there takes to compute if one was open when it came; "+
+					"0: it takes an open one at once",
+				"prefix_cache：已满的端点比所有未满的端点代价都低时，请求最多为其等待多久；如果到达时有未满的端点，"+
+					"则不超过计算该处已缓存部分所需的时间；0：立即使用未满的端点",
 			),
 			Field: func(s any) any { return &s.(*Config).Queue.Patience },
 		},
@@ -154,6 +194,17 @@ var queueKeys = []key{
 			"一个租户在一个类别中最多可占 `max_length` 的比例，至少一个位置；1：全部",
 		),
 		Field: func(s any) any { return &s.(*Config).Queue.TenantMaxShare },
+	}},
+	{Key: setting.Key{
+		Name: keyFairBy, Type: setting.Choice, Default: `"tenant"`, Choices: fairByNames,
+		Title: setting.Doc("Who takes turns", "按谁轮流"),
+		Meaning: setting.Doc(
+			"`tenant`: within a class the tenant that was served least goes first; `session`: and of its sessions, by "+
+				"`session.key`, the one that was, in tokens that were computed. Requests without a key are one session",
+			"`tenant`：同一类别中，得到处理最少的租户优先；`session`：其各会话（按 `session.key`）之间也是如此，以实际计算的 "+
+				"token 计。没有会话键的请求合为一个会话",
+		),
+		Field: func(s any) any { return &s.(*Config).Queue.FairBy },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.queue.retry_budget", Type: setting.Integer, Min: 0, Max: 100, Default: "10",

@@ -13,7 +13,7 @@ var (
 		keyGone, keySteady,
 	}
 	adoptingKeys  = []string{keyGone, keySteady}
-	ownRegionKeys = append([]string{keyRegionCluster, keyRegionSecret}, forwardingKeys...)
+	ownRegionKeys = append([]string{keyRegionCluster, keyRegionSecret, keyRegionBefore}, forwardingKeys...)
 )
 
 // regionKeys are the keys of how requests are forwarded to other regions.
@@ -71,9 +71,9 @@ var regionKeys = []key{
 		Min: 50, Max: 10 * setting.Second, Default: `"200ms"`,
 		Title: setting.Doc("Probe interval", "探测间隔"),
 		Meaning: setting.Doc(
-			"How often each of the other regions is asked for its open endpoints and its queue; one that misses two "+
-				"probes in a row gets nothing",
-			"每隔多久向其他地域询问其未满的端点和队列；连续两次没有应答的地域不再接收转发",
+			"How often each of the other regions is asked how many more requests its endpoints take, and for its "+
+				"queue; one that misses two probes in a row gets nothing",
+			"每隔多久向其他地域询问其端点还能接收多少请求以及其队列；连续两次没有应答的地域不再接收转发",
 		),
 		Field: func(s any) any { return &s.(*Config).Regions.Interval },
 	}},
@@ -119,6 +119,19 @@ var regionKeys = []key{
 			Field: func(s any) any { return (*string)(&s.(*Config).Regions.Secret) },
 		},
 		set: setRegionSecret,
+	},
+	{
+		Key: setting.Key{
+			Name: keyRegionBefore, Type: setting.Secret,
+			Title: setting.Doc("Previous secret", "旧密钥"),
+			Meaning: setting.Doc(
+				"While `secret` is replaced in one region after the other: the secret before, which is valid beside "+
+					"it. Default: none",
+				"逐个地域更换 `secret` 期间，与其同时有效的旧密钥。默认：无",
+			),
+			Field: func(s any) any { return (*string)(&s.(*Config).Regions.Previous) },
+		},
+		set: setRegionBefore,
 	},
 	{
 		Key: setting.Key{

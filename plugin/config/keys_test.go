@@ -53,11 +53,9 @@ var keyCases = map[string]keyCase{
 	keyMaxInflightTokens: {
 		`9000`, func(c *Config) { c.Unit, c.MaxInflightTokens = lb.Tokens, 9000 }, []string{`-1`, `0.5`, `1e10`, `"9"`},
 	},
-	keyPush:      {`"pending"`, func(c *Config) { c.Push = push.Pending; c.settleMetricsID(Higress) }, []string{`"Blind"`, `true`, `"outstanding"`}},
-	keyPushAhead: {`2`, func(c *Config) { c.PushAhead = 2 }, []string{`-1`, `0.5`, `1001`, `"2"`}},
-	"lb_config.overload.status": {
-		`503`, func(c *Config) { c.Overload.Status = 503 }, []string{`200`, `600`, `"503"`},
-	},
+	keyPush:                     {`"pending"`, func(c *Config) { c.Push = push.Pending; c.settleMetricsID(Higress) }, []string{`"Blind"`, `true`, `"outstanding"`}},
+	keyPushAhead:                {`2`, func(c *Config) { c.PushAhead = 2 }, []string{`-1`, `0.5`, `1001`, `"2"`}},
+	"lb_config.overload.status": {`503`, func(c *Config) { c.Overload.Status = 503 }, []string{`200`, `600`, `"503"`}},
 	"lb_config.overload.retry_after": {
 		`2500`, func(c *Config) { c.Overload.RetryAfter = 2500 * time.Millisecond }, []string{`"2"`, `-1`, `"2h"`},
 	},
@@ -65,10 +63,9 @@ var keyCases = map[string]keyCase{
 		`{"10.0.0.1:80":2.5}`, func(c *Config) { c.Weights = map[string]float64{"10.0.0.1:80": 2.5} },
 		[]string{`[]`, `{"a":1}`, `{"10.0.0.1:80":0}`},
 	},
-	keyMaxWait: {`"10s"`, func(c *Config) { c.Queue.MaxWait = 10 * time.Second }, []string{`-1`, `"61m"`, `"10"`}},
-	"lb_config.queue.max_length": {
-		`50`, func(c *Config) { c.Queue.MaxLength = 50 }, []string{`0`, `100001`, `1.5`, `"50"`},
-	},
+	keyMaxWait:                   {`"10s"`, func(c *Config) { c.Queue.MaxWait = 10 * time.Second }, []string{`-1`, `"61m"`, `"10"`}},
+	keyFromZero:                  {`true`, func(c *Config) { c.Queue.FromZero = true }, []string{`1`, `"true"`, `null`}},
+	"lb_config.queue.max_length": {`50`, func(c *Config) { c.Queue.MaxLength = 50 }, []string{`0`, `100001`, `1.5`}},
 	"lb_config.queue.max_bytes": {
 		`"1MiB"`, func(c *Config) { c.Queue.MaxBytes = 1 << 20 }, []string{`0`, `"63KiB"`, `"1025MiB"`},
 	},
@@ -99,9 +96,10 @@ var keyCases = map[string]keyCase{
 	"lb_config.queue.tenant_header": {
 		`"x-tenant"`, func(c *Config) { c.Queue.TenantHeader = "x-tenant" }, []string{`""`, `"x-tenänt"`, `[]`},
 	},
-	keyTenantShare: {
-		`0.25`, func(c *Config) { c.Queue.TenantMaxShare = 0.25 }, []string{`0`, `-0.5`, `1.01`, `"1"`},
-	},
+	keyTenantShare:            {`0.25`, func(c *Config) { c.Queue.TenantMaxShare = 0.25 }, []string{`0`, `-0.5`, `1.01`, `"1"`}},
+	keyFirstTurn:              {`"default"`, func(c *Config) { c.Queue.FirstTurn = "default" }, []string{`""`, `1`}},
+	keyLaterTurn:              {`"default"`, func(c *Config) { c.Queue.LaterTurn = "default" }, []string{`"a"`, `1`}},
+	"lb_config.queue.fair_by": {`"session"`, func(c *Config) { c.Queue.FairBy = BySession }, []string{`"Session"`, `true`}},
 	"lb_config.queue.retry_budget": {
 		`0`, func(c *Config) { c.Queue.RetryBudget = 0 }, []string{`-1`, `101`, `2.5`, `"10%"`},
 	},
@@ -130,6 +128,10 @@ var keyCases = map[string]keyCase{
 	keyRegionSecret: {
 		`"` + testSecret + `"`, func(c *Config) { c.Regions.Secret = testSecret },
 		[]string{`""`, `"0123456789abcde"`, `1`, `"` + strings.Repeat("x", 1025) + `"`},
+	},
+	keyRegionBefore: {
+		`"` + testSecret + `"`, func(c *Config) { c.Regions.Previous = testSecret },
+		[]string{`""`, `"0123456789abcde"`, `1`, `"change-me-0123456789"`},
 	},
 	keyAllowed: {
 		`[]`, func(c *Config) {
@@ -162,6 +164,7 @@ var keyCases = map[string]keyCase{
 		`3.6`, func(c *Config) { c.BytesPerToken = 3.6 }, []string{`0`, `-4`, `101`, `1e400`},
 	},
 	"lb_config.telemetry.spans": {`true`, func(c *Config) { c.Telemetry.Spans = true }, []string{`1`, `"on"`}},
+	keySubset:                   {`"header"`, func(c *Config) { c.SubsetHint = SubsetHeader }, []string{`"Header"`, `true`}},
 	"lb_config.debug_headers":   {`true`, func(c *Config) { c.DebugHeaders = true }, []string{`"true"`}},
 	"lb_config.telemetry.enabled": {
 		`false`, func(c *Config) { c.Telemetry.Enabled = false }, []string{`"false"`, `0`},
@@ -305,17 +308,18 @@ var keyCases = map[string]keyCase{
 	"lb_config.health.ejection_time": {
 		`2000`, func(c *Config) { c.Health.EjectionTime = 2 * time.Second }, []string{`99`, `"61m"`},
 	},
-	"lb_config.health.slow_start": {`0`, func(c *Config) { c.Health.SlowStart = 0 }, []string{`-1`, `"2h"`}},
-	"lb_config.zone_penalty": {
-		`2.5`, func(c *Config) { c.ZonePenalty = 2.5 }, []string{`-1`, `1e7`, `"2"`},
-	},
+	keyRanks: {`true`, func(c *Config) {
+		c.Ranks = Ranks{Enabled: true, Apart: true}
+		c.settleMetricsID(Higress)
+	}, []string{`1`, `"true"`}},
+	keyRankCount:                       {`4`, func(c *Config) { c.Ranks.Count = 4 }, []string{`-1`, `65`, `"4"`}},
+	"lb_config.health.slow_start":      {`0`, func(c *Config) { c.Health.SlowStart = 0 }, []string{`-1`, `"2h"`}},
+	"lb_config.zone_penalty":           {`2.5`, func(c *Config) { c.ZonePenalty = 2.5 }, []string{`-1`, `1e7`, `"2"`}},
 	"lb_config.health.panic_threshold": {`0`, func(c *Config) { c.Health.PanicThreshold = 0 }, []string{`-1`, `101`}},
 	"lb_config.health.consecutive_failures": {
 		`0`, func(c *Config) { c.Health.ConsecutiveFailures = 0 }, []string{`-1`, `1001`},
 	},
-	"lb_config.health.max_ejection_time": {
-		`"1h"`, func(c *Config) { c.Health.MaxEjectionTime = time.Hour }, []string{`99`, `"25h"`, `"1s"`},
-	},
+	"lb_config.health.max_ejection_time": {`"1h"`, func(c *Config) { c.Health.MaxEjectionTime = time.Hour }, []string{`99`}},
 	"lb_config.health.max_ejection_percent": {
 		`100`, func(c *Config) { c.Health.MaxEjectionPercent = 100 }, []string{`-1`, `101`},
 	},

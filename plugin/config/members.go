@@ -4,10 +4,19 @@ package config
 func (p *parser) config(v value, id int, prefix string, skip func(name string) bool) Config {
 	pt := &part{parser: p, Config: p.base, prefix: prefix, written: map[string]bool{}, invalid: map[string]bool{}}
 	pt.ID = id
-	if !pt.isUnsupported(v) {
+	switch {
+	case pt.isUnsupported(v):
+		return pt.Config
+	case p.host == Higress && isPicker(v, prefix != "", skip):
+		own, ok := readPicker(p, prefix, v, skip)
+		if !ok {
+			return pt.Config
+		}
+		pt.object("", own, nil)
+	default:
 		pt.object("", v, skip)
-		pt.check()
 	}
+	pt.check()
 	return pt.Config
 }
 

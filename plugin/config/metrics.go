@@ -32,6 +32,9 @@ func (c *Config) settleMetricsID(h Host) {
 		e.Engine, e.Path, strconv.Itoa(e.Port), e.Interval.String(), e.Order.String(), e.Target, e.Cluster,
 		c.Store.String(), c.Redis.String(),
 	}
+	if c.Ranks.Apart {
+		parts = append(parts, "ranks")
+	}
 	for _, s := range c.EnvoyCfg.Endpoints {
 		parts = append(parts, s.Addr)
 	}

@@ -17,6 +17,8 @@ func init() {
 		"lb_config.models.interval": {
 			`"30s"`, func(c *Config) { c.Models.Interval = 30 * time.Second }, []string{`999`, `"2h"`},
 		},
+		keyModelsRefuse:   {`true`, func(c *Config) { c.Models.RefuseUnknown = true }, []string{`1`, `"true"`}},
+		keyModelsAffinity: {`true`, func(c *Config) { c.Models.Affinity = true }, []string{`1`, `"true"`}},
 	})
 }
 
@@ -36,6 +38,30 @@ func TestModelListsWithoutEffect(t *testing.T) {
 		{
 			"among clusters", among + `"models":{"cluster":"m"}}}`,
 			`lb_config.models.cluster has no effect with lb_type "cluster"`, false,
+		},
+		{
+			"unknown models without lists", `{"lb_policy":"prefix_cache","lb_config":{"models":{"refuse_unknown":true}}}`,
+			"lb_config.models.refuse_unknown has no effect without models.cluster", false,
+		},
+		{"affinity alone", `{"lb_policy":"prefix_cache","lb_config":{"models":{"affinity":true}}}`, "", false},
+		{
+			"what it costs", `{"lb_policy":"global_least_request","lb_config":{"models":{"affinity":true},` +
+				`"metrics":{"weights":{"lora":8}}}}`, "", false,
+		},
+		{
+			"affinity at no cost", `{"lb_policy":"prefix_cache","lb_config":{"models":{"affinity":true},` +
+				`"metrics":{"weights":{"lora":0}}}}`,
+			"lb_config.models.affinity has no effect with metrics.weights.lora 0", false,
+		},
+		{
+			"affinity by a metric", `{"lb_policy":"endpoint_metrics","lb_config":{"models":{"affinity":true},` +
+				`"metric_policy":"least","target_metric":"m"}}`,
+			"lb_config.models.affinity has no effect with metric_policy least", false,
+		},
+		{
+			"affinity with budgets", `{"lb_policy":"token_budget","lb_config":{"targets":{"10.0.0.1:80":{"weight":1}},` +
+				`"models":{"affinity":true}}}`,
+			"lb_config.models.affinity has no effect with lb_policy token_budget", false,
 		},
 	} {
 		set, err := Parse([]byte(c.text), Higress)

@@ -229,7 +229,21 @@ func (src *source) drafts(root value) ([]draft, bool) {
 		return list, true
 	}
 	more, ok := src.rules(*rules)
+	src.warnEmpty(own > 0 && !isPicker(root, false, src.isForeign), more, rules.items)
 	return append(list, more...), ok
+}
+
+// warnEmpty warns of rules without keys beside parts that have keys of this plugin: a rule that stands for the best
+// default may as well be one whose lb_policy was forgotten. own: the global part has such keys.
+func (src *source) warnEmpty(own bool, rules []draft, items []value) {
+	own = own || slices.ContainsFunc(items, func(v value) bool { return !isPicker(v, true, isCondition) })
+	for i := range rules {
+		isEmpty := !slices.ContainsFunc(items[i].names, func(name string) bool { return !isCondition(name) })
+		if d := &rules[i]; own && isEmpty && !d.bad {
+			src.warn(d.prefix()+"lb_policy", `is missing, taken as "prefix_cache" with push "pending", as for an `+
+				"InferencePool, though other parts have keys of this plugin")
+		}
+	}
 }
 
 // try decodes a part and records whether it is valid. A refused part has no warnings.

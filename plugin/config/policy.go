@@ -12,6 +12,9 @@ func (c *Config) needs() *policy.Needs { return &policy.Describe(c.Policy).Needs
 // ReadsPrompt reports whether prompts are cut into blocks.
 func (c *Config) ReadsPrompt() bool { return c.needs().Prompt }
 
+// KeepsSessions reports whether where a request goes follows from its session.
+func (c *Config) KeepsSessions() bool { return c.needs().Session == policy.SessionRequired }
+
 // ReadsModel reports whether the model of a request matters while engines report LoRA adapters.
 func (c *Config) ReadsModel() bool {
 	return c.needs().Model && c.Engines.Order == engines.ByLoad && c.Engines.Weights.LoRA > 0
@@ -29,15 +32,21 @@ func (c *Config) Scrapes(h Host) bool {
 	return c.metricsUse() != policy.NoMetrics
 }
 
-// metricsUse returns what metrics of engines are for: with push pending every policy reads them, if it can.
+// metricsUse returns what metrics of engines are for: with push pending, or ranks to be counted, every policy reads
+// them, if it can.
 func (c *Config) metricsUse() policy.MetricsUse {
 	if c.AmongClusters() {
 		return policy.NoMetrics // they are an engine's, and a candidate is many
 	}
-	if use := c.needs().Metrics; use != policy.NoMetrics || c.Push != push.Pending {
+	if use := c.needs().Metrics; use != policy.NoMetrics || c.Push != push.Pending && !c.readsRanks() {
 		return use
 	}
 	return policy.MetricsOptional
+}
+
+// readsRanks reports whether it is read in metrics how many ranks there are.
+func (c *Config) readsRanks() bool {
+	return c.Ranks.Enabled && c.Ranks.Count == 0 && !c.AmongClusters() && !c.needs().Budget
 }
 
 // Settings returns the settings of the policy's own keys, for [policy.Config.Settings]; nil if it has no keys. A

@@ -15,6 +15,12 @@ import (
 // Enabled reports whether requests wait.
 func (q *Queue) Enabled() bool { return q.MaxWait > 0 }
 
+// WaitsFromZero reports whether requests wait while their cluster has no endpoint: where it is one whose endpoints come
+// and go.
+func (c *Config) WaitsFromZero() bool {
+	return c.Queue.FromZero && c.Queue.Enabled() && !c.AmongClusters() && len(c.EnvoyCfg.Endpoints) == 0
+}
+
 // Reserved returns how many places are reserved for a class, of all classes.
 func (q *Queue) Reserved() (places int) {
 	for i := range q.Classes {
@@ -25,14 +31,41 @@ func (q *Queue) Reserved() (places int) {
 
 // Class returns the class with the name, and the default class if there is none. It must not be changed, and is nil
 // only in a [Config] that is refused.
-func (q *Queue) Class(name string) *Class {
+func (q *Queue) Class(name string) *Class { return q.classOf(name, "") }
+
+// ByTurn reports whether the class of a request may follow from its turn in a conversation.
+func (q *Queue) ByTurn() bool { return q.Enabled() && q.FirstTurn+q.LaterTurn != "" }
+
+// TurnClass returns the class with the name, and if there is none that of a turn: one that begins a conversation, or a
+// later one.
+func (q *Queue) TurnClass(name string, later bool) *Class {
+	if later {
+		return q.classOf(name, q.LaterTurn)
+	}
+	return q.classOf(name, q.FirstTurn)
+}
+
+// classOf returns the class with the name, else with the other one, else the default class.
+func (q *Queue) classOf(name, other string) *Class {
 	if c := q.named(name); c != nil {
+		return c
+	}
+	if c := q.named(other); c != nil {
 		return c
 	}
 	if c := q.named(q.DefaultClass); c != nil || len(q.Classes) == 0 {
 		return c
 	}
 	return &q.Classes[len(q.Classes)-1]
+}
+
+// classNames returns the names of the classes.
+func (q *Queue) classNames() []string {
+	names := make([]string, len(q.Classes))
+	for i := range q.Classes {
+		names[i] = q.Classes[i].Name
+	}
+	return names
 }
 
 func (q *Queue) named(name string) *Class {
@@ -175,12 +208,12 @@ func (pt *part) checkQueue() {
 	if pt.written[keyClasses] && !pt.invalid[keyClasses] {
 		pt.checkClasses()
 	}
-	if name := q.DefaultClass; name != "" && q.named(name) == nil && !pt.invalid[keyClasses] {
-		var names []string
-		for i := range q.Classes {
-			names = append(names, q.Classes[i].Name)
+	for _, of := range [...]struct{ key, name string }{
+		{keyDefaultClass, q.DefaultClass}, {keyFirstTurn, q.FirstTurn}, {keyLaterTurn, q.LaterTurn},
+	} {
+		if of.name != "" && q.named(of.name) == nil && !pt.invalid[keyClasses] {
+			pt.badKey(of.key, "got "+quote(of.name)+", want "+oneOf(q.classNames())+", of "+keyClasses)
 		}
-		pt.badKey(keyDefaultClass, "got "+quote(name)+", want "+oneOf(names)+", of "+keyClasses)
 	}
 	if !q.Enabled() {
 		for i := range queueKeys {
@@ -193,12 +226,15 @@ func (pt *part) checkQueue() {
 	switch {
 	case pt.Shadow:
 		pt.idle([]string{keyMaxWait}, "has no effect with shadow: no request waits that the gateway routes")
-	case pt.Push == push.Blind && !pt.hasCap() && !pt.needs().Budget:
+	case pt.Push == push.Blind && !pt.hasCap() && !pt.needs().Budget && !q.FromZero:
 		pt.idle([]string{keyMaxWait}, "has no effect with push blind and without max_inflight and "+
 			"max_inflight_tokens: no endpoint is ever full, so that no request waits")
 	}
 	if len(q.Classes) < 2 {
-		pt.idle([]string{keyClassHeader}, "has no effect with one class")
+		pt.idle([]string{keyClassHeader, keyFirstTurn, keyLaterTurn}, "has no effect with one class")
+	}
+	if q.FairBy == BySession && pt.Unit != lb.Tokens {
+		pt.idle([]string{keyFairBy}, `shares requests, not tokens, without unit "tokens"`)
 	}
 	if q.TenantHeader == "" {
 		pt.idle([]string{keyTenantShare}, "has no effect without queue.tenant_header")

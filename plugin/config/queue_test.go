@@ -175,6 +175,29 @@ func TestClassOfARequest(t *testing.T) {
 	refused(t, queueConfig(member{keyClasses, `{"A":1}`}, member{keyDefaultClass, `"low"`}), Higress, keyClasses+`["A"]`)
 }
 
+// A request whose header names no class is in that of its turn, if there is one.
+func TestClassOfATurn(t *testing.T) {
+	classes := member{keyClasses, `{"high":8,"middle":2,"low":1}`}
+	for _, c := range []struct{ first, later, name, wantFirst, wantLater string }{
+		{"middle", "high", "", "middle", "high"},
+		{"", "high", "unknown", "low", "high"},
+		{"high", "", "", "high", "low"},
+		{"middle", "high", "low", "low", "low"},
+	} {
+		list := []member{classes, {keyMaxWait, `"1s"`}}
+		for key, name := range map[string]string{keyFirstTurn: c.first, keyLaterTurn: c.later} {
+			if name != "" {
+				list = append(list, member{key, strconv.Quote(name)})
+			}
+		}
+		q := &mustParse(t, queueConfig(list...), Higress).Queue
+		first, later := q.TurnClass(c.name, false).Name, q.TurnClass(c.name, true).Name
+		if !q.ByTurn() || first != c.wantFirst || later != c.wantLater {
+			t.Errorf("%+v: %s first, %s later", c, first, later)
+		}
+	}
+}
+
 // quoted returns a string in JSON.
 func quoted(t *testing.T, s string) string {
 	t.Helper()
@@ -246,6 +269,8 @@ func TestQueueWithoutEffect(t *testing.T) {
 				"endpoint is ever full, so that no request waits",
 		}},
 		{[]member{wait, {keyUnit, `"tokens"`}, {keyMaxInflightTokens, `9000`}}, nil},
+		{[]member{wait, {keyFromZero, `true`}}, nil},
+		{[]member{{keyFromZero, `true`}}, []string{keyFromZero + without}},
 		{[]member{wait, {"lb_config.shadow", `true`}}, []string{
 			keyMaxWait + " has no effect with shadow: no request waits that the gateway routes",
 		}},
@@ -260,6 +285,10 @@ func TestQueueWithoutEffect(t *testing.T) {
 			keyTenantShare + " has no effect without queue.tenant_header",
 		}},
 		{[]member{wait, capped, {keyTenantShare, `0.5`}, {"lb_config.queue.tenant_header", `"t"`}}, nil},
+		{[]member{wait, capped, {keyFairBy, `"session"`}, {keyUnit, `"tokens"`}}, nil},
+		{[]member{wait, capped, {keyFairBy, `"session"`}}, []string{
+			keyFairBy + ` shares requests, not tokens, without unit "tokens"`,
+		}},
 		{[]member{wait, capped, {"lb_config.queue.max_length", `9`}, {keyClasses, `{"a":{"reserved":0.1},"b":1}`}}, []string{
 			keyClasses + `["a"].reserved has no effect: 0.1 of max_length 9 is less than one place`,
 		}},
@@ -271,6 +300,8 @@ func TestQueueWithoutEffect(t *testing.T) {
 			t.Errorf("%v: %v", c.members, err)
 		} else if got := set.Warnings(); !slices.Equal(got, c.want) {
 			t.Errorf("%v: got %q, want %q", c.members, got, c.want)
+		} else if c := set.global; c.WaitsFromZero() && !c.Queue.Enabled() {
+			t.Error("from_zero has an effect without a queue")
 		}
 	}
 }

@@ -44,8 +44,8 @@ func (r *Regions) Board() region.Config {
 // SameBoard reports whether the workers of both configurations share what they know of the peers.
 func (r *Regions) SameBoard(other *Regions) bool {
 	return r.Name == other.Name && r.Cluster == other.Cluster && r.Interval == other.Interval &&
-		r.Buffer == other.Buffer && r.Secret == other.Secret && r.Memory == other.Memory &&
-		r.Gone == other.Gone && r.Steady == other.Steady &&
+		r.Buffer == other.Buffer && r.Secret == other.Secret && r.Previous == other.Previous &&
+		r.Memory == other.Memory && r.Gone == other.Gone && r.Steady == other.Steady &&
 		slices.Equal(r.Peers, other.Peers)
 }
 
@@ -100,6 +100,13 @@ func setRegionCluster(p *parser, c *Config, at string, v value) {
 func setRegionSecret(p *parser, c *Config, at string, v value) {
 	if secret, ok := p.longSecret(at, v, "random and the same in all regions"); ok {
 		c.Regions.Secret = secret
+	}
+}
+
+// setRegionBefore reads the secret that is being replaced.
+func setRegionBefore(p *parser, c *Config, at string, v value) {
+	if secret, ok := p.longSecret(at, v, "the one that regions.secret replaces"); ok {
+		c.Regions.Previous = secret
 	}
 }
 
@@ -229,6 +236,9 @@ func (pt *part) checkRegions() {
 		pt.badKey(keyRegionSecret, "missing, want a string of "+strconv.Itoa(minSecret)+
 			" bytes or more that all regions share, by which their gateways know each other")
 	}
+	if r := &pt.Regions; r.Previous != "" && r.Previous == r.Secret {
+		pt.badKey(keyRegionBefore, "got the same as secret, want the one that it replaces")
+	}
 	if !pt.written[keyRegionCluster] {
 		pt.badKey(keyRegionCluster, "missing, want the name of the cluster of this region's own servers")
 	}
@@ -317,6 +327,8 @@ func (r *Regions) differs(other *Regions) string {
 	switch {
 	case r.Secret != other.Secret:
 		return "secret"
+	case r.Previous != other.Previous:
+		return "previous_secret"
 	case r.Cluster != other.Cluster:
 		return "cluster"
 	case r.Interval != other.Interval:

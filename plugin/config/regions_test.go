@@ -16,7 +16,8 @@ const testSecret = "0123456789abcdef"
 // regionValues are values with which a configuration of regions is whole.
 var regionValues = map[string]string{
 	keyRegionName: `"us"`, keyRegionCluster: `"home"`, keyRegionSecret: `"` + testSecret + `"`,
-	keyPeers: `[{"name":"eu","cluster":"a"}]`,
+	keyRegionBefore: `"` + testSecret + `g"`,
+	keyPeers:        `[{"name":"eu","cluster":"a"}]`,
 }
 
 // regionNeeds returns the keys of regions that a key needs beside it.
@@ -337,14 +338,15 @@ func TestRegionsThatDiffer(t *testing.T) {
 	const want = "\n  _rules_[1].lb_config.regions: got another %s for \"us\" than elsewhere, want the same: "
 	first := regionRule("a", "us", "")
 	for what, second := range map[string]string{
-		"secret":         strings.Replace(regionRule("b", "us", ""), testSecret, testSecret+"g", 1),
-		"cluster":        strings.Replace(regionRule("b", "us", ""), `"home"`, `"llm"`, 1),
-		"list of peers":  strings.Replace(regionRule("b", "us", ""), `"eu"`, `"ap"`, 1),
-		"probe_interval": regionRule("b", "us", `,"probe_interval":"1s"`),
-		"queue_buffer":   regionRule("b", "us", `,"queue_buffer":0`),
-		"snapshot_bytes": regionRule("b", "us", `,"snapshot_bytes":"2MiB"`),
-		"gone":           regionRule("b", "us", `,"gone":"5s"`),
-		"steady":         regionRule("b", "us", `,"steady":"1s"`),
+		"secret":          strings.Replace(regionRule("b", "us", ""), testSecret, testSecret+"g", 1),
+		"previous_secret": regionRule("b", "us", `,"previous_secret":"`+testSecret+`g"`),
+		"cluster":         strings.Replace(regionRule("b", "us", ""), `"home"`, `"llm"`, 1),
+		"list of peers":   strings.Replace(regionRule("b", "us", ""), `"eu"`, `"ap"`, 1),
+		"probe_interval":  regionRule("b", "us", `,"probe_interval":"1s"`),
+		"queue_buffer":    regionRule("b", "us", `,"queue_buffer":0`),
+		"snapshot_bytes":  regionRule("b", "us", `,"snapshot_bytes":"2MiB"`),
+		"gone":            regionRule("b", "us", `,"gone":"5s"`),
+		"steady":          regionRule("b", "us", `,"steady":"1s"`),
 	} {
 		set, err := Parse([]byte(rulesOf(globalCap, first, second)), Higress)
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf(want, what)) || len(set.Refusals()) != 1 {
@@ -366,8 +368,8 @@ func TestRegionsThatDiffer(t *testing.T) {
 
 // A secret is not shown by what prints settings.
 func TestSecretOfRegionsIsNotShown(t *testing.T) {
-	r := mustParse(t, regionConfig(), Higress).Regions
-	if r.Secret != testSecret {
+	r := mustParse(t, regionConfig(member{keyRegionBefore, `"` + testSecret + `g"`}), Higress).Regions
+	if r.Secret != testSecret || r.Previous != testSecret+"g" {
 		t.Error("not the secret that is configured")
 	}
 	type plain Regions // without the methods of tests

@@ -87,6 +87,12 @@ var amongValues = map[string]string{
 	keyFirst: `{}`, keyNested: `{}`, "lb_config.mode": `"LeastBusy"`,
 }
 
+// onlyValues are those of keys that have one here.
+var onlyValues = map[string]string{
+	"lb_type": "endpoint", keyDefaultClass: "default", keyFirstTurn: "default", keyLaterTurn: "default",
+	keyService: "redis.dns",
+}
+
 // drawMember draws a value of the key that is valid whatever the values of the other keys are.
 func drawMember(rt *rapid.T, k *key, name string) drawn {
 	whole := func(lo, hi int) string { return strconv.Itoa(rapid.IntRange(lo, hi).Draw(rt, k.Name)) }
@@ -94,9 +100,10 @@ func drawMember(rt *rapid.T, k *key, name string) drawn {
 		n := rapid.IntRange(lo, hi).Draw(rt, k.Name)
 		return drawn{k, strconv.Itoa(n), time.Duration(n) * time.Millisecond}
 	}
+	if text := onlyValues[k.Name]; text != "" {
+		return drawn{k, strconv.Quote(text), text}
+	}
 	switch k.Name {
-	case "lb_type":
-		return drawn{k, `"endpoint"`, "endpoint"}
 	case keyClusters, keyClusterHeader, keyHashClusters, keyFirst, keyNested, "lb_config.mode":
 		return drawn{k, amongValues[k.Name], nil} // without effect
 	case keyBudgetTargets:
@@ -110,9 +117,9 @@ func drawMember(rt *rapid.T, k *key, name string) drawn {
 		return drawn{k, `{"default":` + whole(1, 1000) + `,"high":{"weight":` + whole(1, 1000) + `}}`, nil}
 	case keySession:
 		return drawn{k, `["header:x-id","body:a.` + whole(1, 9) + `"]`, nil}
-	case keyRegionName, keyRegionCluster, keyRegionSecret:
+	case keyRegionName, keyRegionCluster, keyRegionSecret, keyRegionBefore:
 		return drawn{k, regionValues[k.Name], strings.Trim(regionValues[k.Name], `"`)}
-	case keyAPIPath, keyAPIToken: // without effect
+	case keyAPIPath, keyAPIToken, keyAPIOnly, keyCallers: // without effect
 		return drawn{k, sample(k), nil}
 	case keyInspectPath, keyInspectToken:
 		return drawn{k, sample(k), strings.Trim(sample(k), `"`)} // one needs the other
@@ -120,10 +127,6 @@ func drawMember(rt *rapid.T, k *key, name string) drawn {
 		return drawn{k, `[{"name":"eu","cluster":"peer-1","rtt":` + whole(0, 1000) + `},{"name":"ap","cluster":"peer-2"}]`, nil}
 	case keyAllowed:
 		return drawn{k, rapid.SampledFrom([]string{`[]`, `["eu"]`, `["ap","eu"]`}).Draw(rt, k.Name), nil}
-	case keyDefaultClass:
-		return drawn{k, `"default"`, "default"}
-	case keyService:
-		return drawn{k, `"redis.dns"`, "redis.dns"}
 	case keyStore:
 		return drawn{k, `"redis"`, StoreRedis}
 	case keyUnit:

@@ -39,23 +39,6 @@ func newService(s string) service {
 	return service{whole: s, fqdn: s[:colon], port: s[colon+1:], hasPort: true}
 }
 
-// domain is a host name, or the beginning or end of one. Case does not count: a client may write a host's name as it
-// likes and reaches the same route. Higress's own matcher compares letter by letter.
-type domain struct {
-	text        string
-	head, tails bool // text is a beginning; text is an end
-}
-
-func (d domain) String() string {
-	switch {
-	case d.tails:
-		return "*" + d.text
-	case d.head:
-		return d.text + "*"
-	}
-	return d.text
-}
-
 // Match returns the configuration for a request by the names of its route and cluster and its :authority header: the
 // first rule that matches, else the global part, else nil. It does not allocate.
 func (s *Set) Match(route, cluster, authority string) *Config {
@@ -83,7 +66,7 @@ func (s *Set) Match(route, cluster, authority string) *Config {
 // target is what rules compare of a request.
 type target struct {
 	route  string
-	name   string // host in the :authority header, without its port
+	name   string // host in the :authority header: see hostOf
 	whole  string // the cluster's name, where services may be named by it
 	fqdn   string // of the service, "" if the cluster's name does not contain it
 	port   string
@@ -93,7 +76,7 @@ type target struct {
 // newTarget splits Higress's cluster names, outbound|port|subset|fqdn. On stock Envoy, where the operator chooses the
 // names, rules may also use the whole name.
 func newTarget(route, cluster, authority string, h Host) target {
-	t := target{route: route, name: withoutPort(authority)}
+	t := target{route: route, name: hostOf(authority)}
 	if h == Envoy {
 		t.whole = cluster
 	}

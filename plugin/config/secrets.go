@@ -11,8 +11,9 @@ import (
 
 // placeholders are the secrets in the shipped files and documents, which everybody can read.
 var placeholders = [...]string{
-	"change-me", "change-me-0123456789", "32 random bytes, the same in all regions",
-	"replace this by 32 random bytes, the same in all regions",
+	"change-me", "change-me-0123456789", "change-me-0123456789-chat", "change-me-0123456789-etl",
+	"32 random bytes, the same in all regions", "replace this by 32 random bytes, the same in all regions",
+	"the new secret, 32 random bytes", "the secret that all have, 32 random bytes",
 }
 
 const everybodyKnows = "is a placeholder that everybody knows: replace it"
@@ -35,6 +36,11 @@ func (p *parser) wellKnown(at, text string) bool {
 // minSecret is the least length of a secret that nobody guesses, in bytes.
 const minSecret = 16
 
+// wantSecret is what is wanted of such a secret, whatever its kind; anySecret is the kind of which no more is wanted.
+var wantSecret = "a string of " + strconv.Itoa(minSecret) + " to " + strconv.Itoa(setting.MaxText) + " bytes, "
+
+const anySecret = "random"
+
 // longSecret reads a secret that nobody guesses, which no message repeats.
 func (p *parser) longSecret(at string, v value, kind string) (policy.Secret, bool) {
 	what := v.kind.String()
@@ -47,7 +53,6 @@ func (p *parser) longSecret(at string, v value, kind string) (policy.Secret, boo
 		}
 		what += " of " + strconv.Itoa(n) + " bytes"
 	}
-	p.bad(at, "got "+what+", want a string of "+strconv.Itoa(minSecret)+" to "+strconv.Itoa(setting.MaxText)+
-		" bytes, "+kind)
+	p.bad(at, "got "+what+", want "+wantSecret+kind)
 	return "", false
 }

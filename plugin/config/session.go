@@ -15,7 +15,13 @@ var placeNames = []string{
 }
 
 // ReadsSession reports whether the key of a request's session is read.
-func (c *Config) ReadsSession() bool {
+func (c *Config) ReadsSession() bool { return c.PlacesSessions() || c.QueuesSessions() }
+
+// QueuesSessions reports whether sessions take turns while requests wait.
+func (c *Config) QueuesSessions() bool { return c.Queue.Enabled() && c.Queue.FairBy == BySession }
+
+// PlacesSessions reports whether where a request goes may follow from its session.
+func (c *Config) PlacesSessions() bool {
 	use := c.needs().Session
 	return use == policy.SessionRequired || use == policy.SessionOptional && c.Prefix.SessionAffinity
 }
@@ -78,6 +84,9 @@ func sessionSource(v value) (s SessionSource, ok bool) {
 
 // checkSession merges Higress's name for a source of keys.
 func (pt *part) checkSession() {
+	if pt.needs().Session == policy.SessionOptional && !pt.ReadsSession() {
+		pt.idle([]string{keySession}, "has no effect without session_affinity: true or queue.fair_by session")
+	}
 	if pt.hashHeader == "" {
 		return
 	}

@@ -17,6 +17,42 @@ type API struct {
 	Path     string        // that all its paths begin with, without a slash at the end
 	Token    policy.Secret // who calls it has
 	LeaseTTL time.Duration // how long a task lives without a heartbeat
+	MaxHint  time.Duration // how long a caller is told to wait at most
+	Only     bool          // requests that are no calls are left to the gateway
+	Callers  []Caller      // who have tokens of their own, in the order in which they are written
+}
+
+// Caller is one that calls the admission API with a token of its own.
+type Caller struct {
+	Name  string
+	Token policy.Secret
+	Share float64 // part of each target's slots up to which its tasks may fill it
+	Class string  // that its tasks have, "" for any
+	// SetsLimits: it may set limits of targets at run time
+	SetsLimits bool
+}
+
+// SetsLimits reports whether a caller may set limits of targets at run time.
+func (a *API) SetsLimits() bool {
+	return slices.ContainsFunc(a.Callers, func(c Caller) bool { return c.SetsLimits })
+}
+
+// Slots returns up to how many requests in flight the caller's tasks may fill a target with a cap, 0 for none.
+func (c *Caller) Slots(limit int64) int64 {
+	if limit <= 0 {
+		return 0
+	}
+	const rounding = 1e-6 // more than products with a share are wrong by
+	return max(1, int64(float64(limit)*c.Share+rounding))
+}
+
+// Tokens returns the tokens that callers may send: the one that is nobody's, "" for none, and that of each caller.
+func (a *API) Tokens() []string {
+	list := []string{string(a.Token)}
+	for i := range a.Callers {
+		list = append(list, string(a.Callers[i].Token))
+	}
+	return list
 }
 
 // Inspect is where the gateway shows what it knows. The zero value: nowhere.
@@ -47,6 +83,9 @@ type Models struct {
 	Cluster  string        // through which the lists are requested, "" if none are read
 	Path     string        // of an endpoint's list
 	Interval time.Duration // between two readings
+
+	RefuseUnknown bool // a request for a model that no endpoint lists is refused
+	Affinity      bool // the requests for a model stay on few endpoints
 }
 
 // Engines is how metrics of engines are weighed, and how they are scraped.
@@ -66,6 +105,7 @@ type Engines struct {
 // Queue is how requests wait for which no endpoint has room.
 type Queue struct {
 	MaxWait   time.Duration // how long a request waits at most; 0: none waits
+	FromZero  bool          // a request waits, too, while its cluster has no endpoint
 	MaxLength int           // how many requests of one cluster wait at most
 	MaxBytes  int           // of the bodies of waiting requests that one gateway holds
 
@@ -73,6 +113,8 @@ type Queue struct {
 	Classes      []Class       // the highest first: by weight, those of equal weight by name
 	ClassHeader  string        // contains the name of a request's class; "" for none
 	DefaultClass string        // class of all other requests; "" for the last of Classes
+	FirstTurn    string        // class of those without a class that begin a conversation; "" for DefaultClass
+	LaterTurn    string        // likewise, of those that continue one
 	Aging        time.Duration // after which a class that others keep waiting is owed a part of the grants; 0: never
 
 	Skip     int           // how many others a request may pass at an endpoint that has its prompt
@@ -81,6 +123,7 @@ type Queue struct {
 	DeadlineHeader string  // contains how long the client waits for the whole answer; "" for none
 	TenantHeader   string  // names the tenant; "" for none
 	TenantMaxShare float64 // part of MaxLength that one tenant may take, above 0
+	FairBy         FairBy  // who takes turns
 	RetryBudget    int     // percent of requests that may be retries while requests wait
 }
 
@@ -90,6 +133,30 @@ type Class struct {
 	Name string
 
 	share float64 // part of the queue that other classes cannot take
+}
+
+// FairBy is who takes turns within a class.
+type FairBy uint8
+
+// Who may take turns.
+const (
+	ByTenant  FairBy = iota // tenants
+	BySession               // tenants, and the sessions of each
+)
+
+var fairByNames = []string{ByTenant: "tenant", BySession: "session"}
+
+// String returns the name in the configuration.
+func (f FairBy) String() string { return fairByNames[f] }
+
+// UnmarshalText sets it to the one with the name.
+func (f *FairBy) UnmarshalText(name []byte) error {
+	i := slices.Index(fairByNames, string(name))
+	if i < 0 {
+		return errors.New("config: nobody takes turns by " + string(name))
+	}
+	*f = FairBy(i)
+	return nil
 }
 
 // Order is how classes share what is served.
@@ -198,6 +265,7 @@ type Regions struct {
 	Interval time.Duration // between two probes of a peer
 	Buffer   int           // requests that may wait in a region that others still forward to
 	Secret   policy.Secret // that all regions share
+	Previous policy.Secret // the secret that some of them may still have; "" for none
 	Allowed  []string      // names of the peers that requests may be forwarded to; nil: all
 	Memory   int           // of the index of forwarded prompts, in bytes
 	Header   string        // in lower case; by its value the route takes the cluster

@@ -96,7 +96,7 @@ func TestAllIsInOrder(t *testing.T) {
 var changesScraping = []string{
 	keyMetricsEngine, keyMetricsPath, keyMetricsPort, "lb_config.metrics.interval", "lb_config.metric_policy",
 	"lb_config.target_metric", keyEngine, keyMetricsCluster, "lb_config.envoy.endpoints", keyService, keyTunnel,
-	keyStore,
+	keyStore, keyRanks,
 }
 
 // otherValues has what must be written beside a key, or for the key itself in the configuration before the change.

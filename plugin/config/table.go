@@ -11,7 +11,7 @@ import (
 // keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
 var keys = slices.Concat(
 	mainKeys, clusterKeys, queueKeys, regionKeys, apiKeys(), inspectKeys, telemetryKeys, healthKeys, tokenKeys,
-	storeKeys, sessionKeys(), policyKeys(), metricsKeys(), modelKeys, priceKeys, ruleKeys,
+	storeKeys, sessionKeys(), policyKeys(), metricsKeys(), ranksKeys, modelKeys, priceKeys, ruleKeys,
 )
 
 // policyKeys returns the keys that policies own. Policies may share keys of the same name: those with settings of their

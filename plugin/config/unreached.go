@@ -49,6 +49,8 @@ func checkName(h Host, kind, name string) (what string, none bool) {
 	switch {
 	case host && (odd || blank || withoutPort(name) != name && (name[0] != '[' || strings.Contains(name, "]"))):
 		return ", want one host without a port, * only as the first or the last character", true
+	case host && !isDomain(name):
+		return ", which no host in DNS is called; beside * want whole labels where letters are beyond ASCII", true
 	case host:
 	case odd && inHigress:
 		return ", which is the name of none in Higress; want one whole name", true
@@ -75,6 +77,9 @@ func (src *source) warnUnreached(at string, lists map[string][]string) {
 	}
 	for _, name := range lists[kind] {
 		id := kind + name
+		if d, ok := newDomain(name); kind == matchDomain && ok {
+			id = kind + d.String()
+		}
 		if by := src.first[id]; by != "" && by != at {
 			src.warn(at+"."+kind, "has "+quote(name)+", which "+by+" before it is for")
 		} else if kind != matchRoute || lists[matchService] == nil {

@@ -108,7 +108,7 @@ func (p *parser) number(k *setting.Key, at string, v value) (float64, bool) {
 	return f, true
 }
 
-// wanted describes the numbers that a key accepts.
+// wanted describes the numbers, or the secret, that a key accepts.
 func wanted(k *setting.Key) string {
 	bounds := " from " + short(k.Min) + " to " + short(k.Max)
 	if k.OrZero {
@@ -119,16 +119,21 @@ func wanted(k *setting.Key) string {
 		return "a number" + bounds
 	case setting.Size:
 		return "a size" + bounds + ` bytes, as a number or a string like "256KiB"`
+	case setting.Secret:
+		return wantSecret + anySecret
 	}
 	return "a whole number" + bounds
 }
 
-// string decodes a text, or a secret, which is never repeated in an error and may be empty.
+// string decodes a text, or a secret, which is never repeated in an error and may be empty unless it is required.
 func (p *parser) string(k *setting.Key, at string, v value) (string, bool) {
 	const bytes = " bytes"
 	switch {
 	case k.Loose:
 		return p.looseText(at, v)
+	case k.Type == setting.Secret && k.Required:
+		secret, ok := p.longSecret(at, v, anySecret)
+		return string(secret), ok
 	case k.Type == setting.Secret:
 		if v.kind != kindString || len(v.text) > setting.MaxText {
 			p.bad(at, "got "+v.kind.String()+", want a string of at most "+strconv.Itoa(setting.MaxText)+bytes)

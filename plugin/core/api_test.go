@@ -87,7 +87,8 @@ func authorization(value string) [][2]string { return [][2]string{{"authorizatio
 // strangeCalls returns calls from whom the gateway does not know, or to where nothing is.
 func strangeCalls() []refusedCall {
 	const strange = `{"error":"no or wrong token, want authorization: Bearer and the token"}`
-	const nowhere = `{"error":"no such path, want schedule, complete, heartbeat, advice or models below /warmgate/v1"}`
+	const nowhere = `{"error":"no such path, want schedule, complete, heartbeat, advice, models or targets ` +
+		`below /warmgate/v1"}`
 	auth, good, body := authorization, authorization("Bearer "+apiToken), []string{okCall}
 	challenge := [2]string{"www-authenticate", "Bearer"}
 	return []refusedCall{

@@ -76,7 +76,7 @@ func TestModels(t *testing.T) {
 	}
 	limits := func(weight, cap, tokens, requests string) string {
 		return `"weight":` + weight + `,"max_concurrent_requests":` + cap + `,"max_tokens_per_minute":` + tokens +
-			`,"max_requests_per_minute":` + requests + `,`
+			`,"max_requests_per_minute":` + requests + `,"limits_set":[],`
 	}
 	const idle, one = `"in_flight":0,"tokens_in_flight":0,`, `"in_flight":1,"tokens_in_flight":`
 	ofA, ofB, ofC := limits("3", "20", "200000", "0"), limits("1", "10", "0", "60"), limits("0.5", "2", "0", "0")
@@ -111,4 +111,23 @@ func TestModels(t *testing.T) {
 	fake := d.fakeTasks()
 	fake.err = lb.ErrUnready
 	d.wantAnswer("no store", d.call(0, "/models"), 503, `{"error":"the store does not answer, try again"}`)
+}
+
+// A caller is suggested no more than its share has room for, whatever others have in flight beyond that.
+func TestAdviceOfAShare(t *testing.T) {
+	d := startCallers(t, "")
+	tasks := d.fakeTasks()
+	advice := func(token, want string) {
+		t.Helper()
+		d.wantAnswer(token, d.callerCall(token, "/advice", ""), 200, want)
+	}
+	d.count("a", 20)
+	advice(chatToken, `{"backpressure_score":0,"suggested_parallelism":32}`)
+	advice(etlToken, `{"backpressure_score":0,"suggested_parallelism":8}`)
+	tasks.err, tasks.grant.Expected = lb.ErrOverBudget, time.Minute
+	for range 20 {
+		d.callerCall(etlToken, "/schedule", okCall)
+	}
+	advice(chatToken, `{"backpressure_score":1,"suggested_parallelism":20}`)
+	advice(etlToken, `{"backpressure_score":1,"suggested_parallelism":5}`)
 }

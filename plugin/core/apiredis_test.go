@@ -111,3 +111,22 @@ func TestTasksOfTwoGateways(t *testing.T) {
 		t.Errorf("complete again: %d %s", r.Status, r.Body)
 	}
 }
+
+// A target that has closed itself is asked at once when it is added again with its store in Redis, too.
+func TestTargetsInRedisThatAreAddedAgain(t *testing.T) {
+	d := startRedisTasks(t, redisserver.StartT(t, redisserver.Options{}))
+	const schedule = `{"estimated_tokens":1,"models":["a"]}`
+	admitted := d.later(0, "/schedule", schedule).Body
+	id := strings.TrimPrefix(admitted, `{"model_backend_id":"a","task_id":"`)[:len(fakeTaskText)]
+	d.later(1, "/complete", `{"task_id":"`+id+`","status":429,"retry_after":3600}`)
+	if r := d.later(0, "/schedule", schedule); !strings.HasPrefix(r.Body, `{"wait_for_ms":`) {
+		t.Fatalf("closed: %s", r.Body)
+	}
+	text := d.running
+	d.configure(`{"lb_policy":"global_least_request"}`)
+	d.configure(text)
+	d.advance(time.Second)
+	if r := d.later(0, "/schedule", schedule); !strings.Contains(r.Body, "task_id") {
+		t.Errorf("added again: %s", r.Body)
+	}
+}

@@ -27,11 +27,11 @@ func (s *Stream) headersCame(end bool) host.Action {
 		return a
 	}
 	s.stripClusterHeaders()
+	if a, isProbe := s.meetProbe(end); isProbe {
+		return a
+	}
 	if s.plugin.Set == nil {
 		return pl.pass(lb.ReasonConfigInvalid)
-	}
-	if a, answered := s.meetProbe(); answered {
-		return a
 	}
 	pl.region.Meet(s.plugin.Set)
 	pl.Scope = s.match()
@@ -40,7 +40,7 @@ func (s *Stream) headersCame(end bool) host.Action {
 		return pl.pass(lb.ReasonNoRule)
 	case pl.Config.Refused:
 		return pl.pass(lb.ReasonConfigInvalid)
-	case !pl.Config.Enabled:
+	case !pl.Config.Enabled, pl.Config.API.Only:
 		return pl.pass(lb.ReasonDisabled)
 	}
 	now := s.arrived()
@@ -200,23 +200,29 @@ func (s *Stream) answerTrial(call *apicall.Call) {
 	})
 }
 
-// meetProbe has the probe of another region answered, if the request is one, and not a stranger's.
-func (s *Stream) meetProbe() (a host.Action, answered bool) {
-	set, v := s.plugin.Set, s.plugin.VM
-	if len(set.Regions()) == 0 {
+// meetProbe has the probe of another region answered, if the request is one. None goes on to a server, also where there
+// are no regions, or not any more, and whatever has become of the configuration: who asks knows nothing of that, and
+// goes on asking. end: the request has no body, as a probe.
+func (s *Stream) meetProbe(end bool) (_ host.Action, isProbe bool) {
+	set := s.plugin.Set
+	var homes []*config.Config
+	if set != nil {
+		homes = set.Regions()
+	}
+	if len(homes) == 0 && !end { // its headers may not have to be read
 		return host.Proceed, false
 	}
 	s.Traits.Read(s.Gateway)
-	text := s.Traits.Value(regions.HeaderProbe)
-	if text == "" || s.Traits.Value(":path") != regions.ProbePath {
+	if s.Traits.Path != regions.ProbePath {
 		return host.Proceed, false
 	}
-	p := v.Regions.NewProbe(s.Gateway, s.Context, set.RulesOf, func() host.Action {
+	texts, ok := regions.Texts(regions.ProbeHeaders, s.Traits.Value)
+	if !ok {
+		return host.Proceed, false
+	}
+	p := s.plugin.VM.Regions.NewProbe(s.Gateway, s.Context, set.RulesOf, func() host.Action {
 		return s.first.pass(lb.ReasonPanic)
 	})
 	s.answer = p
-	if a, answered = p.Answer(set.Regions(), text); !answered {
-		s.answer = nil
-	}
-	return a, answered
+	return p.Answer(homes, texts), true
 }

@@ -44,7 +44,7 @@ func (d budgetInRedis) states() map[string]budget.State {
 		s := &all[i]
 		for _, f := range []*float64{
 			&s.At, &s.MissingTokens, &s.MissingRequests, &s.Deficit, &s.Closed, &s.TokenRate, &s.RequestRate,
-			&s.TakenAt, &s.Interval,
+			&s.TakenAt, &s.Interval, &s.Told, &s.Asks,
 		} {
 			*f = in.Float64()
 		}

@@ -92,7 +92,11 @@ func (pl *choice) act(r placement.Result) host.Action {
 		case placement.NoRoom:
 			r = pl.GiveUp()
 		case placement.NoPlan:
-			r = pl.LeaveUnplanned(r.Why)
+			if r.Why == lb.ReasonNoHealthyEndpoint && (pl.region.Awaits() || !pl.isAdopted() && pl.AwaitsEndpoint()) {
+				r = pl.WaitUnplanned()
+			} else {
+				r = pl.LeaveUnplanned(r.Why)
+			}
 		}
 	}
 }
@@ -140,7 +144,8 @@ func (pl *choice) foreseen() host.Action {
 func (pl *choice) steer() error {
 	l, to := &pl.Lease, pl.Gateway
 	if !pl.Config.AmongClusters() {
-		return to.Steer(l.Chosen, pl.Others())
+		setRank(to, pl.Config, l.Chosen)
+		return to.Steer(lb.ServerOf(l.Chosen), pl.Others())
 	}
 	l.SteeredAt = l.ReadClock()
 	to.Unsteer()
@@ -151,7 +156,11 @@ func (pl *choice) steer() error {
 // leaveToGateway leaves the request to the gateway.
 func (pl *choice) leaveToGateway() {
 	pl.Gateway.Unsteer()
-	if c := pl.Config; c != nil && c.AmongClusters() && pl.Lease.SteeredAt > 0 {
+	c := pl.Config
+	if c == nil {
+		return
+	}
+	if setRank(pl.Gateway, c, ""); c.AmongClusters() && pl.Lease.SteeredAt > 0 {
 		pl.Gateway.SetCluster(c.Clusters.Header, "")
 	}
 }
@@ -175,11 +184,16 @@ func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 
 // forbid answers the request with 403.
 func (pl *choice) forbid(why lb.Reason, text string) host.Action {
+	return pl.answer(403, why, nil, text)
+}
+
+// answer answers a request in an endpoint's place that has not been planned.
+func (pl *choice) answer(status int, why lb.Reason, headers [][2]string, text string) host.Action {
 	pl.Enter(placement.PhaseUncounted)
 	pl.Gateway.Unsteer()
 	pl.decided(why)
-	pl.serving.Refused = 403
-	pl.Gateway.Reply(403, nil, text)
+	pl.serving.Refused = status
+	pl.Gateway.Reply(status, headers, text)
 	return host.Hold
 }
 
@@ -189,12 +203,31 @@ func (pl *choice) refuseWithoutKey() host.Action {
 	return pl.forbid(lb.ReasonNoHashHeader, "hash header required")
 }
 
-// pass lets the request fall back to the gateway's native balancing.
+// pass lets the request fall back to the gateway's native balancing, but for one that must not leave its subset, or
+// whose model no endpoint has.
 func (pl *choice) pass(reason lb.Reason) host.Action {
-	pl.Enter(placement.PhaseUncounted)
-	if pl.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
-		return pl.leaveAdopted()
+	if pl.isAdopted() {
+		switch reason {
+		case lb.ReasonNoModel:
+			pl.outer.Facts.NoteAbsentIn(pl.region.To)
+			fallthrough
+		case lb.ReasonNoEndpoints, lb.ReasonNoHealthyEndpoint:
+			pl.Enter(placement.PhaseUncounted)
+			return pl.leaveAdopted()
+		}
 	}
+	switch {
+	case reason == lb.ReasonNoModel:
+		status := 404
+		if pl.Wait.Forwarded {
+			status = 503 // the region that it is from has a retry served at home
+		}
+		names := pl.Cluster.Metrics.ListedModels()
+		return pl.answer(status, reason, refusalHeaders(&placement.Refusal{}), noModelBody(names))
+	case reason == lb.ReasonNoneInSubset && !pl.Config.Shadow:
+		return pl.answer(503, reason, refusalHeaders(&placement.Refusal{}), overloadBody(reason))
+	}
+	pl.Enter(placement.PhaseUncounted)
 	pl.leaveToGateway()
 	pl.Response.SentAt = pl.plugin.VM.GW.Now()
 	if pl.outer == nil && pl.region.IsAway() {

@@ -59,6 +59,9 @@ func (d *decision) setDebugHeaders() {
 			pl.Gateway.SetResponseHeader(nextOf, next)
 		}
 	}
+	if t := pl.Lease.InTime(); t != "" {
+		pl.Gateway.SetResponseHeader("x-warmgate-target", t)
+	}
 	if pl.Prompt.Chain.HasBlocks() {
 		pl.Gateway.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(pl.Prompt.Chain.Cached, 'f', 2, 64))
 	}

@@ -72,6 +72,7 @@ type fakeProcess struct {
 	stored    bool                    // pages are shown to requests only, as in Higress
 	scrapes   int                     // calls of Scrape
 	fakeLists
+	hint      []byte                   // property of the endpoints that requests are limited to
 	steerErr  error                    // what Steer answers, nil when all is well
 	explained func(*state.Explanation) // gets what would become of requests, which are trials then; nil: they are not
 }
@@ -271,7 +272,7 @@ func (g fakeGateway) Now() time.Duration     { g.call("Now"); return g.now }
 func (g fakeGateway) Random() uint64         { g.call("Random"); return g.rand.Uint64() }
 func (g fakeGateway) Metrics() stats.Metrics { return g.metrics }
 
-func (g fakeGateway) View(_ time.Duration, cluster string, _ *config.Config) *lb.View {
+func (g fakeGateway) View(_ time.Duration, cluster string, c *config.Config) *lb.View {
 	g.call("View")
 	if g.effective == nil {
 		g.t.Error("View was called while no request is the one that calls act on")
@@ -279,7 +280,7 @@ func (g fakeGateway) View(_ time.Duration, cluster string, _ *config.Config) *lb
 	if g.sites != nil {
 		return g.siteView(cluster)
 	}
-	if len(g.view.Endpoints) == 0 || cluster != fakeCluster && !g.anyCluster {
+	if len(g.view.Endpoints) == 0 && !c.WaitsFromZero() || cluster != fakeCluster && !g.anyCluster {
 		return nil
 	}
 	if g.anyCluster {
@@ -295,6 +296,8 @@ func (g fakeGateway) Tick(_ time.Duration, source *config.EnvoySource) {
 	g.fakeProcess.ticks++
 	g.call("Tick")
 }
+
+func (g fakeGateway) Hurry(time.Duration) { g.call("Hurry") }
 
 // Scrapes implements Gateway: every VM scrapes.
 func (g fakeGateway) Scrapes(time.Duration, bool) bool { return true }

@@ -30,7 +30,7 @@ func (g fakeGateway) Probe(cluster string, p host.ProbeCall, answered func(text 
 	}
 	w := peer.workers[g.probes%len(peer.workers)]
 	peer.inside = w.vm
-	c := w.open(streamtest.Request{Method: "GET", Path: p.Path, Headers: [][2]string{{p.Header, p.Text}}}.Filled())
+	c := w.open(streamtest.Request{Method: "GET", Path: p.Path, Headers: p.Headers}.Filled())
 	peer.settle()
 	if !c.Ended && !c.Held() { // it was taken for a client's
 		c.Finish()

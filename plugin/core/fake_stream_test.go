@@ -323,6 +323,8 @@ func (s *fakeStream) ServedBy() string {
 	return cmp.Or(s.served, s.Stream.Upstream())
 }
 
+func (s *fakeStream) SubsetHint() []byte { s.called("SubsetHint"); return s.process.hint }
+
 func (s *fakeStream) Client() string {
 	s.called("Client")
 	return cmp.Or(s.request.Client, "127.0.0.1") + ":50000"

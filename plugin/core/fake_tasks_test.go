@@ -23,7 +23,7 @@ type fakeTasks struct {
 	ttl     time.Duration // of the last Schedule or Renew
 	id      lb.TaskID     // of the last Complete or Renew
 	scope   string        // likewise
-	actual  int64         // of the last Complete
+	use     lb.TaskUse    // of the last Complete
 	calls   []string
 	local   lb.TaskStore // which knows the levels
 }
@@ -72,8 +72,10 @@ func (f *fakeTasks) Schedule(_ time.Duration, key uint64, ttl time.Duration, p *
 	f.answer("schedule", func() { done(lb.Task{ID: fakeTask, Grant: f.grant}, f.err) })
 }
 
-func (f *fakeTasks) Complete(_ time.Duration, scope string, id lb.TaskID, actual int64, done func(lb.TaskEnd, error)) {
-	f.scope, f.id, f.actual = scope, id, actual
+func (f *fakeTasks) Complete(
+	_ time.Duration, scope string, id lb.TaskID, use lb.TaskUse, done func(lb.TaskEnd, error),
+) {
+	f.scope, f.id, f.use = scope, id, use
 	f.answer("complete", func() { done(f.end, f.err) })
 }
 
@@ -82,6 +84,14 @@ func (f *fakeTasks) Renew(
 ) {
 	f.scope, f.id, f.ttl = scope, id, ttl
 	f.answer("renew", func() { done(f.found, f.err) })
+}
+
+func (f *fakeTasks) Overrides(now time.Duration, scope string, set *lb.Override, done func([]lb.Override, error)) {
+	if f.err != nil {
+		done(nil, f.err)
+		return
+	}
+	f.local.Overrides(now, scope, set, done)
 }
 
 func (f *fakeTasks) Levels(now time.Duration, scope string, addrs []string, done func([]lb.BudgetLevel, error)) {

@@ -16,9 +16,10 @@ func promptOf(about string) streamtest.Request {
 // A request whose prompt is cached here waits for that as long as it has patience, while others are forwarded.
 func TestWaitsForItsPrompt(t *testing.T) {
 	us, eu := startRegions(t, 1, 1, "")
-	us.client(0, promptOf("cached")).Finish()
+	long := streamtest.Request{Frames: []string{`{"prompt":"` + strings.Repeat("cached ", 8000) + `"}`}}
+	us.client(0, long).Finish()
 	busy := us.client(0, promptOf("other"))
-	waits, goes := us.client(1, promptOf("cached")), us.client(1, promptOf("new"))
+	waits, goes := us.client(1, long), us.client(1, promptOf("new"))
 	if !waits.Held() || goes.cluster != "to-eu" {
 		t.Fatalf("the one with a cached prompt is sent to %q, the other to %q", waits.cluster, goes.cluster)
 	}
@@ -33,6 +34,27 @@ func TestWaitsForItsPrompt(t *testing.T) {
 	for _, c := range []*fakeStream{busy, waits, goes} {
 		c.Finish()
 	}
+	us.drained()
+	eu.drained()
+}
+
+// A request waits for no longer than it takes to compute what of its prompt is cached here, and for the way to the
+// other region: with a short prompt it goes there before its patience is over.
+func TestWaitsForNoMoreThanItsPromptSaves(t *testing.T) {
+	us, eu := startRegions(t, 1, 1, "")
+	short := streamtest.Request{Frames: []string{`{"prompt":"` + strings.Repeat("You are kind. ", 80) + `"}`}}
+	us.client(0, short).Finish()
+	busy := us.client(0, short)
+	waits := us.client(1, short)
+	us.wantWaiting(waits)
+	pass(200*time.Millisecond, us, eu)
+	us.wantWaiting(waits)
+	pass(200*time.Millisecond, us, eu)
+	if waits.cluster != "to-eu" {
+		t.Errorf("after 0.4 s a request of 280 tokens is sent to %q", waits.cluster)
+	}
+	waits.Finish()
+	busy.Finish()
 	us.drained()
 	eu.drained()
 }

@@ -80,16 +80,16 @@ func TestForwards(t *testing.T) {
 		here = append(here, c)
 	}
 	away := us.client(0, chat)
-	if away.cluster != "to-eu" || away.header(regions.HeaderHop) == "" {
+	if away.cluster != "to-eu" || away.header(regions.HopHeaders[0]) == "" {
 		t.Fatalf("with all endpoints full a request is sent to %q: held %v", away.cluster, away.Held())
 	}
 	if at := away.core.first.Response.SentAt; at != us.now {
 		t.Errorf("it was sent at %s, by what is measured at %s", us.now, at)
 	}
 	forwarded := chat
-	forwarded.Headers = [][2]string{{regions.HeaderHop, away.header(regions.HeaderHop)}}
+	forwarded.Headers = [][2]string{{regions.HopHeaders[0], away.header(regions.HopHeaders[0])}}
 	there := eu.client(0, forwarded)
-	if there.cluster != "llm" || there.header(regions.HeaderHop) != "" {
+	if there.cluster != "llm" || there.header(regions.HopHeaders[0]) != "" {
 		t.Errorf("the other region sends it to %q", there.cluster)
 	}
 	second := eu.client(1, forwarded)
@@ -134,7 +134,7 @@ func TestForwardsWhoWaits(t *testing.T) {
 			break
 		}
 	}
-	hop := [][2]string{{regions.HeaderHop, waits[0].header(regions.HeaderHop)}}
+	hop := [][2]string{{regions.HopHeaders[0], waits[0].header(regions.HopHeaders[0])}}
 	there := eu.client(0, streamtest.Request{Frames: chat.Frames, Headers: hop})
 	pass(400*time.Millisecond, us, eu)
 	if waits[0].cluster != "to-eu" || !waits[1].Held() {
@@ -189,12 +189,12 @@ func TestForgedHops(t *testing.T) {
 		"x", "", forger.SignHop("eu", "us", fakeEpoch+us.now, "POST /v1/chat/completions"),
 		region.NewKey(regionSecret).SignHop("eu", "us", fakeEpoch+us.now, "POST /other"),
 	} {
-		r := streamtest.Request{Frames: []string{`{"prompt":"a"}`}, Headers: [][2]string{{regions.HeaderHop, hop}}}
+		r := streamtest.Request{Frames: []string{`{"prompt":"a"}`}, Headers: [][2]string{{regions.HopHeaders[0], hop}}}
 		c := us.client(i%2, r)
 		if c.cluster != "to-eu" {
 			t.Errorf("hop %d keeps a request at home", i)
 		}
-		if got := c.header(regions.HeaderHop); got == hop {
+		if got := c.header(regions.HopHeaders[0]); got == hop {
 			t.Errorf("hop %d is passed on", i)
 		}
 		c.Finish()
@@ -205,7 +205,7 @@ func TestForgedHops(t *testing.T) {
 	}
 	probe := us.client(0, streamtest.Request{
 		Method: "GET", Path: regions.ProbePath,
-		Headers: [][2]string{{regions.HeaderProbe, forger.SignProbe("eu", "us", fakeEpoch+us.now, 1)}},
+		Headers: [][2]string{{regions.ProbeHeaders[0], forger.SignProbe("eu", "us", fakeEpoch+us.now, 1)}},
 	})
 	if probe.Result().Headers[headerAnswer] != "" || probe.Result().Status == 204 {
 		t.Errorf("a stranger is answered: %+v", probe.Result())
@@ -232,7 +232,7 @@ func TestOddHops(t *testing.T) {
 	} {
 		r, before := regionChat, us.metrics.values[stats.OddHops+";cause="+c.why]
 		hop := key.SignHop(c.from, c.to, fakeEpoch+us.now-c.ago, "POST /v1/chat/completions")
-		r.Headers = [][2]string{{regions.HeaderHop, hop}}
+		r.Headers = [][2]string{{regions.HopHeaders[0], hop}}
 		w := us.client(i%2, r)
 		pass(time.Second, us, eu)
 		if !w.Held() || w.cluster == "to-eu" {
@@ -280,7 +280,7 @@ func TestRetriesWithHops(t *testing.T) {
 	} {
 		wall := fakeEpoch + us.now - c.ago
 		hop := region.NewKey(regionSecret).SignHop("eu", c.to, wall, "POST /v1/chat/completions")
-		retry([2]string{regions.HeaderHop, hop}).wantRefused(t, c.code)
+		retry([2]string{regions.HopHeaders[0], hop}).wantRefused(t, c.code)
 	}
 	busy.Finish()
 	waits.ResetByClient()
@@ -301,28 +301,6 @@ func TestRegionOfTheClientsChoice(t *testing.T) {
 	us.drained()
 }
 
-// A configuration that is replaced, but lives on with its last request, does not keep the new one from its peers.
-func TestRegionsAreReplaced(t *testing.T) {
-	us, eu := startRegions(t, 1, 1, "")
-	chat := streamtest.Request{Frames: []string{`{"prompt":"a"}`}}
-	long := us.client(0, chat)
-	if !us.configure(regionConfig("us", "eu", `,"queue_buffer":5`)) {
-		t.Fatal("the new configuration is refused")
-	}
-	pass(2*time.Second, us, eu)
-	if all, err := us.workers[1].home().Board.Peers(us.now); err != nil || !all[0].Available {
-		t.Errorf("by the new configuration the other region is not available: %+v %v", all, err)
-	}
-	away := us.client(1, chat)
-	if away.cluster != "to-eu" {
-		t.Errorf("a request is sent to %q", away.cluster)
-	}
-	away.Finish()
-	long.Finish()
-	pass(200*time.Millisecond, us, eu)
-	us.drained()
-}
-
 // A request for which nothing at home is healthy goes to another region as if all were full; also one that waits, and
 // one of which the body was read. Without another region it fails as before.
 func TestForwardsWithoutHealthy(t *testing.T) {
@@ -332,7 +310,7 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 		})
 		busy := us.client(0, regionChat)
 		for range 20 { // as if others had filled the room there
-			us.workers[0].home().Board.Forward(us.now, nil, -1, 1, nil)
+			us.workers[0].home().Board.Forward(us.now, &region.Request{Session: 1})
 		}
 		waits := us.client(0, regionChat)
 		us.wantWaiting(waits)
@@ -340,7 +318,7 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 		pass(time.Second, us, eu)
 		away := us.client(1, regionChat)
 		for i, c := range []*fakeStream{waits, away} {
-			if c.cluster != "to-eu" || c.header(regions.HeaderHop) == "" {
+			if c.cluster != "to-eu" || c.header(regions.HopHeaders[0]) == "" {
 				t.Fatalf("%s: request %d is sent to %q", policy, i, c.cluster)
 			}
 			there := eu.client(0, hopOf(c))
@@ -354,12 +332,45 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 		}
 		us.peers = nil
 		pass(2*time.Second, us, eu)
-		if c := us.client(0, regionChat); c.Result().Status != 503 || c.header(regions.HeaderHop) != "" {
+		if c := us.client(0, regionChat); c.Result().Status != 503 || c.header(regions.HopHeaders[0]) != "" {
 			t.Errorf("%s: %+v", policy, c.Result())
 		}
 		us.drained()
 		us.wantNoneWaits()
 	}
+}
+
+// A region says how many requests its servers take, not how many servers: at once as many are sent to one server of
+// eight places, and as many more as may wait there. The others wait at home.
+func TestProbesTellOfPlaces(t *testing.T) {
+	us, eu := newRegions(t, 1, 1, "", func(_ *fakeDriver, config string) string {
+		return strings.Replace(config, `"max_inflight":1`, `"max_inflight":8`, 1)
+	})
+	us.endpoints[0].State = lb.Unhealthy
+	us.advance(time.Second)
+	var away, waits []*fakeStream
+	for i := range 12 {
+		if c := us.client(i%2, regionChat); c.cluster == "to-eu" {
+			away = append(away, c)
+		} else {
+			waits = append(waits, c)
+		}
+	}
+	us.wantWaiting(waits...)
+	pass(time.Second, us, eu)
+	for _, c := range waits {
+		if c.cluster != "to-eu" {
+			t.Errorf("one that waits is sent to %q", c.cluster)
+		}
+		c.Finish()
+	}
+	if len(away) != 10 {
+		t.Errorf("%d are sent to a server with 8 places, behind which 2 may wait", len(away))
+	}
+	for _, c := range away {
+		c.Finish()
+	}
+	us.drained()
 }
 
 // Several turns of a conversation go to one region while nothing at home is healthy.

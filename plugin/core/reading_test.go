@@ -85,6 +85,8 @@ func TestLatencyOfClustersIsThatOfTheFirstToken(t *testing.T) {
 	d.talkAmong(createdEvent)
 	if o := r.outcomes[0]; o.FirstPart < 3*time.Second || o.FirstPart > 3*time.Second+process.TickPeriod {
 		t.Errorf("first token after %v, want 3s", o.FirstPart)
+	} else if o.Inflight != 1 {
+		t.Errorf("%d requests in flight, want the only one", o.Inflight)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/apicall"
 	"github.com/warmgate/warmgate/plugin/placement"
 )
 
@@ -54,6 +55,8 @@ func overloadBody(why lb.Reason) string {
 		message = "no model server was free in time"
 	case lb.ReasonRetryBudgetExceeded:
 		message = "too many requests are retries"
+	case lb.ReasonNoneInSubset:
+		message, kind = "no model server of those for the request is available", `service_unavailable_error"`
 	case lb.ReasonOverBudget:
 		message, kind = "every model is at its rate limit", `rate_limit_error","param":null`
 	case lb.ReasonTenantOverBudget:
@@ -61,4 +64,12 @@ func overloadBody(why lb.Reason) string {
 	}
 	return `{"error":{"message":"` + message + `, try again later","type":"` + kind + `,"code":"` +
 		why.String() + `"}}`
+}
+
+// noModelBody returns the error for a model that no endpoint has, as OpenAI's API has it, with the models that there
+// are.
+func noModelBody(names []string) string {
+	return `{"error":{"message":"no model server has this model, those that there are: see models",` +
+		`"type":"invalid_request_error","param":"model","code":"model_not_found","models":` +
+		apicall.List(len(names), func(i int) string { return apicall.Quote(names[i]) }) + `}}`
 }

@@ -81,6 +81,31 @@ func TestServedAtHomeAfterForwarding(t *testing.T) {
 	us.emptiedInside()
 }
 
+// A server is found by its address though its ranks are told apart, and no other region gets the rank that a client has
+// asked for.
+func TestRanksServedAtHomeAfterForwarding(t *testing.T) {
+	us, eu := startReturning(t, 1, func(_ *fakeDriver, config string) string {
+		return strings.Replace(config, `"max_inflight":1`, `"max_inflight":1,"ranks":{"enabled":true,"count":2}`, 1)
+	})
+	here := []*fakeStream{us.client(0, regionChat), us.client(0, regionChat)}
+	pass(time.Second, us, eu)
+	r := regionChat
+	r.Headers = [][2]string{{rankHeader, "7"}}
+	away := us.client(1, r)
+	if away.cluster != "eu-or-home" || away.header(rankHeader) != "" {
+		t.Fatalf("sent to %q with rank %q", away.cluster, away.header(rankHeader))
+	}
+	away.moveTo(0)
+	away.Finish()
+	if n := us.Counter(stats.CameHome + ";region=eu"); n != 1 {
+		t.Errorf("%d came home", n)
+	}
+	for _, c := range here {
+		c.Finish()
+	}
+	us.emptiedInside()
+}
+
 // What the other region answers itself is counted nowhere here. It has got the prompt if it has not failed it.
 func TestServedThereAfterForwarding(t *testing.T) {
 	us, eu := startReturning(t, 1, nil)

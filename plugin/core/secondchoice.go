@@ -105,6 +105,7 @@ func (pl *choice) readingOf(seen *seen) lb.Reason {
 func (pl *choice) leave(away forward.Leaving) (a host.Action, left bool) {
 	switch away {
 	case forward.ToGateways:
+		setRank(pl.Gateway, pl.Config, "") // which it is to be, the other region says
 		pl.Response.SentAt = pl.plugin.VM.GW.Now()
 		pl.Wait.CountPlaced()
 		pl.decided(lb.ReasonForwarded)

@@ -57,7 +57,7 @@ func (d *fakeDriver) Lacks(a streamtest.Ability) string {
 		switch a {
 		case streamtest.WakeUp:
 			return "a request that waits in Redis is found by its worker's next poll"
-		case streamtest.RefillTime:
+		case streamtest.RefillTime, streamtest.RecordTime:
 			return "the clock of Redis is real"
 		}
 	}
@@ -86,6 +86,7 @@ func (d *fakeDriver) SetEndpoints(list []streamtest.Endpoint) {
 		streamtest.Healthy: lb.Healthy, streamtest.Unhealthy: lb.Unhealthy, streamtest.Draining: lb.Draining,
 		streamtest.Ejected: lb.Ejected, streamtest.Refusing: lb.Healthy,
 	}
+	old := d.view
 	d.view = &lb.View{Cluster: fakeCluster}
 	d.endpoints = d.endpoints[:min(len(list), len(d.endpoints))]
 	for i, e := range list {
@@ -98,6 +99,7 @@ func (d *fakeDriver) SetEndpoints(list []streamtest.Endpoint) {
 		to.State, to.Weight, to.refuses = states[e.State], float64(e.Weight), e.State == streamtest.Refusing
 		d.view.Endpoints = append(d.view.Endpoints, to.Endpoint)
 	}
+	d.view.Follow(d.now, old)
 }
 
 func (d *fakeDriver) Addr(i int) string { return d.endpoints[i].Addr }

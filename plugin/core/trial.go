@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/warmgate/warmgate/internal/state"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
@@ -40,10 +42,11 @@ func (s *Stream) Plans() (plans []*lb.Plan) {
 // the request's.
 func (t *trial) RequestHeaders() (headers [][2]string) {
 	for _, h := range t.GatewayStream.RequestHeaders() {
-		switch h[0] {
-		case ":path":
+		switch {
+		case h[0] == ":path":
 			h[1] = t.path
-		case "authorization", regions.HeaderHop, regions.HeaderProbe:
+		case h[0] == "authorization" || slices.Contains(regions.HopHeaders[:], h[0]) ||
+			slices.Contains(regions.ProbeHeaders[:], h[0]):
 			continue
 		}
 		headers = append(headers, h)

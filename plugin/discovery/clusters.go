@@ -17,8 +17,9 @@ const MaxClustersText = 16 << 20
 
 // ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of
 // every cluster, and the circuit breakers that are known. Endpoints have an IP address and a port, or are behind an
-// internal listener; clusters without any are left out, and so are those of type ORIGINAL_DST. The text may end
-// anywhere: a last line without its end is ignored.
+// internal listener. A cluster that lists nothing is there with none, which clusters of some types always are. Left out
+// are those that list other things only, and those of type ORIGINAL_DST that list what requests have named. The text
+// may end anywhere: a last line without its end is ignored.
 func ParseClusters(text []byte) (map[string][]lb.Endpoint, map[string]Breaker) {
 	clusters, breakers := make(map[string][]lb.Endpoint), make(map[string]Breaker)
 	var h host
@@ -42,6 +43,8 @@ func ParseClusters(text []byte) (map[string][]lb.Endpoint, map[string]Breaker) {
 		}
 		if h.usable {
 			h.line(line[len(h.prefix):])
+		} else if bytes.HasPrefix(line[len(h.prefix):], healthFlags) {
+			h.other = true
 		}
 	}
 	h.emit(clusters, breakers)
@@ -53,6 +56,7 @@ type host struct {
 	prefix  []byte // of its lines: "cluster::ip:port::"
 	cluster string
 	usable  bool // isAddress holds for its address
+	other   bool // it is a host all the same, such as the path of a socket
 	limits  bool // no host: the limits of the cluster for requests of default priority
 	known   bool // its health was seen
 	passing bool // a server of an ORIGINAL_DST cluster: see named
@@ -81,7 +85,7 @@ func (h *host) line(s []byte) {
 	switch {
 	case len(s) < 4:
 	case s[0] == 'h':
-		if v, ok := bytes.CutPrefix(s, []byte("health_flags::")); ok {
+		if v, ok := bytes.CutPrefix(s, healthFlags); ok {
 			h.state, h.known = stateOf(v), true
 		} else if v, ok := bytes.CutPrefix(s, []byte("hostname::")); ok && h.named(v) {
 			h.passing = true
@@ -123,18 +127,24 @@ func (h *host) named(hostname []byte) bool {
 	return ok && string(name) == h.cluster
 }
 
-// emit adds a host whose lines included its health: without that it is not known to be usable.
+// emit adds a host whose lines included its health: without that it is not known to be usable. The limits of a cluster
+// come before its hosts: until one of these comes it has none.
 func (h *host) emit(clusters map[string][]lb.Endpoint, breakers map[string]Breaker) {
 	if b, ok := breakers[h.cluster]; ok && h.active > 0 {
 		b.Active = min(b.Active+min(h.active, maxActive), maxActive)
 		breakers[h.cluster] = b
 	}
-	if !h.usable || !h.known || h.passing {
-		return
+	list, isListed := clusters[h.cluster]
+	switch {
+	case h.limits && !isListed:
+		clusters[h.cluster] = nil
+	case h.usable && h.known && !h.passing:
+		_, addr := splitPrefix(h.prefix)
+		e := lb.Endpoint{Addr: string(addr), Weight: h.weight, State: h.state, Priority: h.priority, Zone: h.zone}
+		clusters[h.cluster] = append(list, e)
+	case (h.usable || h.other) && len(list) == 0:
+		delete(clusters, h.cluster)
 	}
-	_, addr := splitPrefix(h.prefix)
-	e := lb.Endpoint{Addr: string(addr), Weight: h.weight, State: h.state, Priority: h.priority, Zone: h.zone}
-	clusters[h.cluster] = append(clusters[h.cluster], e)
 }
 
 // same returns the text; if it equals the last one, it returns that, so that they share memory.
@@ -145,7 +155,7 @@ func same(text []byte, last string) string {
 	return string(text)
 }
 
-var separator = []byte("::")
+var separator, healthFlags = []byte("::"), []byte("health_flags::")
 
 // hostPrefix returns the part of a line before "name::value", or nil if the line has another form. The cluster's name
 // may contain separators, and so may the address behind it (IPv6); the name of a statistic may not. Its value may (a

@@ -43,6 +43,7 @@ func TestParseClustersSamples(t *testing.T) {
 						{Addr: "127.0.0.1:23101", Weight: 1, Zone: lb.Zone{Region: "r1", Name: "z1"}}, // healthy
 					},
 					"outbound|8000||llm.models.svc.cluster.local": outbound,
+					"empty": nil,
 				}
 				if got, _ := ParseClusters(text); !reflect.DeepEqual(got, want) {
 					t.Errorf("got %v, want %v", got, want)
@@ -51,6 +52,9 @@ func TestParseClustersSamples(t *testing.T) {
 		}
 	}
 }
+
+// limits is a line that every cluster has.
+const limits = "c::default_priority::max_requests::1\n"
 
 // clustersCases are answers of /clusters, with the clusters as shown writes them.
 var clustersCases = []struct {
@@ -87,6 +91,17 @@ var clustersCases = []struct {
 		"weight first", "c::1.2.3.4:80::weight::2\nc::1.2.3.4:80::health_flags::healthy\n",
 		"map[c:[{1.2.3.4:80 2 healthy}]]",
 	},
+	{"no host", limits + "c::high_priority::max_requests::1\nc::added_via_api::true\n", "map[c:[]]"},
+	{
+		"none any more", limits + "c::1.2.3.4:80::health_flags::/pending_dynamic_removal\n",
+		"map[c:[{1.2.3.4:80 1 draining}]]",
+	},
+	{
+		"limits, and named by a request",
+		limits + "c::1.2.3.4:80::hostname::c1.2.3.4:80\nc::1.2.3.4:80::health_flags::healthy\n", "map[]",
+	},
+	{"a socket", limits + "c::/run/x.sock::weight::1\nc::/run/x.sock::health_flags::healthy\n", "map[]"},
+	{"no health, and limits", limits + "c::1.2.3.4:80::weight::1\n", "map[]"},
 	{"no weight", "c::1.2.3.4:80::health_flags::healthy\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
 	{
 		"bad weights",
@@ -265,11 +280,15 @@ func FuzzParseClusters(f *testing.F) {
 	f.Add([]byte("a::default_priority::max_requests::4\na::high_priority::max_requests::9\n" +
 		"a::1.2.3.4:80::rq_active::3\na::1.2.3.4:80::health_flags::healthy\na::[::1]:80::rq_active::1\n" +
 		"b::default_priority::max_requests::4294967295\nb::1.2.3.4:80::rq_active::7\n"))
+	f.Add([]byte("a::default_priority::max_requests::4\na::/run/x::health_flags::healthy\nb::default_priority::x::1\n"))
 	f.Add([]byte("a::envoy://l/[::1]:80::health_flags::healthy\nb::envoy://l/x::health_flags::healthy\nb::::envoy://l/\n"))
 	f.Add([]byte("outbound|80||a.b::/run/x::health_flags::healthy\nb::1.2.3.4:80::health_flags::/eds_status_draining"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, breakers := ParseClusters(text)
 		for cluster, endpoints := range got {
+			if len(endpoints) == 0 && !bytes.Contains(text, []byte(cluster+"::default_priority::")) {
+				t.Fatalf("%q: there is %q", text, cluster)
+			}
 			for _, e := range endpoints {
 				if !bytes.Contains(text, []byte(cluster+"::"+e.Addr+"::health_flags::")) || e.Weight < 1 ||
 					e.State > lb.Ejected {
@@ -290,6 +309,9 @@ func FuzzParseClusters(f *testing.F) {
 		const other = "\nanother cluster::10.9.9.9:99::health_flags::healthy\n"
 		more, _ := ParseClusters(append(bytes.Clone(text), other...))
 		for cluster, endpoints := range got {
+			if len(endpoints) == 0 {
+				continue
+			}
 			if len(more[cluster]) < len(endpoints) ||
 				!reflect.DeepEqual(more[cluster][:len(endpoints)-1], endpoints[:len(endpoints)-1]) {
 				t.Fatalf("%q: %v became %v", text, endpoints, more[cluster])

@@ -35,14 +35,16 @@ func TestFormats(t *testing.T) {
 	}
 	sample := engines.Sample{
 		At: 0x0102030405060708, ScrapedAt: 1, FreshAt: 2, Counted: true, Frozen: true, Page: 0x1112131415161718,
+		LostAt: 5, ShownAt: 6,
 		Inflight: lb.Load{Requests: 3, Tokens: 4},
 	}
 	p.Parse([]byte("vllm:num_requests_running 3\n"+
 		`vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters="c"} 17`+"\n"),
 		&sample.Snapshot)
 	want := EngineSamples{Targets: []string{"gauge"}, By: map[string]engines.Sample{"10.0.0.1:80": sample}}
-	const samples = "\x02\x01\x05gauge" + "\x0b10.0.0.1:80" + "\x08\x07\x06\x05\x04\x03\x02\x01" +
-		"\x01\x00\x00\x00\x00\x00\x00\x00" + "\x02\x00\x00\x00\x00\x00\x00\x00" + "\x03" +
+	const samples = "\x03\x01\x05gauge" + "\x0b10.0.0.1:80" + "\x08\x07\x06\x05\x04\x03\x02\x01" +
+		"\x01\x00\x00\x00\x00\x00\x00\x00" + "\x02\x00\x00\x00\x00\x00\x00\x00" +
+		"\x05\x00\x00\x00\x00\x00\x00\x00" + "\x06\x00\x00\x00\x00\x00\x00\x00" + "\x03" +
 		"\x18\x17\x16\x15\x14\x13\x12\x11" + "\x03\x00\x00\x00\x00\x00\x00\x00" + "\x04\x00\x00\x00\x00\x00\x00\x00" +
 		"\x01\x00" + "\x01\x80\x00\x00" + "\x00\x00\x00\x00" + // a snapshot of vLLM
 		"\x00\x00\x00\x00\x00\x00\x08\x40" + "\x00\x00\x00\x00\x00\x00\x00\x40" +

@@ -18,7 +18,8 @@ func someSamples(t testing.TB) EngineSamples {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := EngineSamples{Targets: []string{"my_gauge"}, By: map[string]engines.Sample{}}
+	r := NewEngineSamples()
+	r.Targets = []string{"my_gauge"}
 	for addr, text := range map[string]string{
 		"10.0.0.1:80":   "vllm:num_requests_running 3\nvllm:num_requests_waiting 1\nmy_gauge 0.5\n",
 		"[2001::1]:443": `vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters=""} 17` + "\n",
@@ -30,23 +31,26 @@ func someSamples(t testing.TB) EngineSamples {
 		}
 		p.Parse([]byte(text), &e.Snapshot)
 		r.By[addr] = e
+		e.LostAt, e.ShownAt = 3*time.Second, 4*time.Second
+		r.Gone["gone from "+addr] = e
 	}
 	return r
 }
 
 func TestEngineSamples(t *testing.T) {
 	for name, want := range map[string]EngineSamples{
-		"none": {By: map[string]engines.Sample{}}, "some": someSamples(t),
+		"none": NewEngineSamples(), "some": someSamples(t),
 	} {
 		got, err := ParseEngineSamples(want.Append(nil))
-		if err != nil || !slices.Equal(got.Targets, want.Targets) || !maps.Equal(got.By, want.By) {
+		if err != nil || !slices.Equal(got.Targets, want.Targets) || !maps.Equal(got.By, want.By) ||
+			!maps.Equal(got.Gone, want.Gone) {
 			t.Errorf("%s: %+v %v, want %+v", name, got, err, want)
 		}
 	}
 }
 
 func TestEngineSamplesBroken(t *testing.T) {
-	one := EngineSamples{By: map[string]engines.Sample{}}
+	one := NewEngineSamples()
 	one.By["10.0.0.1:80"] = someSamples(t).By["10.0.0.1:80"]
 	whole := one.Append(nil)
 	for n := range len(whole) {
@@ -63,7 +67,7 @@ func TestEngineSamplesBroken(t *testing.T) {
 }
 
 func BenchmarkEngineSamples(b *testing.B) {
-	r, some := EngineSamples{By: map[string]engines.Sample{}}, someSamples(b)
+	r, some := NewEngineSamples(), someSamples(b)
 	clusters, _ := ParseClusters(clustersText(b, 1000))
 	for _, e := range clusters {
 		for _, endpoint := range e {

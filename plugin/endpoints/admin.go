@@ -23,6 +23,11 @@ const (
 	// thread that also learns of new endpoints, and while that one is busy, for example with compiling new code, the
 	// list cannot change.
 	hungAfter = time.Minute
+	// hurryFor is for how long endpoints are looked for at every tick, once a VM has asked for that.
+	hurryFor = time.Second
+	// hurryShare bounds the cost of that: a page is not requested again before this many times as long has passed as
+	// the last one took.
+	hurryShare = 10
 	// leaderSlack is how much longer than the main thread's VM a worker's VM waits before it starts polling: parsing
 	// the answer takes milliseconds that a worker should rather spend on requests.
 	leaderSlack = 3 * time.Second
@@ -46,6 +51,8 @@ type adminPoller struct {
 	busy        bool // a poll is under way
 	requestedAt time.Duration
 	interval    time.Duration // as of the last poll
+	took        time.Duration // until its answer was taken in
+	hurriedAt   time.Duration // when this VM has asked for more polls
 	digest      uint32        // version of the digest that views are from
 	views       map[string]*lb.View
 	last        []byte // the digest published in this VM's present leadership
@@ -72,7 +79,7 @@ func (a *adminPoller) due(now, interval time.Duration) bool {
 	if a.busy && now-a.requestedAt < 2*AdminTimeoutMillis*time.Millisecond {
 		return false
 	}
-	if now-a.requestedAt < interval && a.requestedAt > 0 {
+	if a.requestedAt > 0 && now-a.requestedAt < a.every(now, interval) {
 		return false
 	}
 	leads, taken := a.leader.Lead(now, interval, a.serves)
@@ -86,9 +93,26 @@ func (a *adminPoller) due(now, interval time.Duration) bool {
 	return true
 }
 
+// every returns how long after the last poll the next one comes at least.
+func (a *adminPoller) every(now, interval time.Duration) time.Duration {
+	if now < a.moment(process.KeyHurry) {
+		return min(interval, max(process.TickPeriod/2, hurryShare*a.took))
+	}
+	return interval
+}
+
+// hurry has the leader poll at every tick for a while: requests wait for endpoints.
+func (a *adminPoller) hurry(now time.Duration) {
+	if now-a.hurriedAt < hurryFor/2 && a.hurriedAt > 0 {
+		return
+	}
+	a.hurriedAt = now
+	_ = a.setMoment(process.KeyHurry, now+hurryFor) // if it fails, endpoints come at the next poll
+}
+
 // received takes an answer of the admin interface. It returns what was wrong with it, "" for nothing.
 func (a *adminPoller) received(now time.Duration, body []byte, status string) (problem string) {
-	a.busy = false
+	a.busy, a.took = false, now-a.requestedAt
 	switch status {
 	case "200":
 	case timedOut:
@@ -198,7 +222,9 @@ func (a *adminPoller) refresh(now time.Duration) {
 	}
 	for name, endpoints := range clusters {
 		if old := a.views[name]; old == nil || !sameEndpoints(old.Endpoints, endpoints) {
-			a.views[name] = &lb.View{Cluster: name, Endpoints: endpoints, Zone: a.zone}
+			view := &lb.View{Cluster: name, Endpoints: endpoints, Zone: a.zone}
+			view.Follow(now, old)
+			a.views[name] = view
 		}
 	}
 }

@@ -88,3 +88,38 @@ func TestFormatOfMoments(t *testing.T) {
 		t.Errorf("the moment %v is read as %v", moment, at)
 	}
 }
+
+// While requests wait for endpoints the leader polls at every tick, whichever VM they wait in: but for no more than a
+// tenth of the time.
+func TestPollsInAHurry(t *testing.T) {
+	_, vms := adminVMs(t, 2)
+	leader, worker := vms[0], vms[1]
+	now := time.Hour
+	polls := func(took time.Duration, hurry bool) (n int) {
+		for end := now + 10*pollEvery; now < end; now += process.TickPeriod {
+			if hurry {
+				worker.hurry(now)
+			}
+			if leader.due(now, pollEvery) {
+				n++
+				leader.received(now+took, clustersPage("healthy"), "200")
+			}
+		}
+		return n
+	}
+	for _, c := range []struct {
+		took     time.Duration
+		hurry    bool
+		from, to int
+	}{
+		{time.Millisecond, false, 9, 11},
+		{time.Millisecond, true, 99, 100},
+		{30 * time.Millisecond, true, 30, 34},
+		{time.Second / 2, true, 9, 11},
+		{time.Millisecond, false, 9, 20},
+	} {
+		if n := polls(c.took, c.hurry); n < c.from || n > c.to {
+			t.Errorf("%+v: %d polls in 10 s", c, n)
+		}
+	}
+}

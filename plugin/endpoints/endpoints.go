@@ -4,6 +4,7 @@ package endpoints
 import (
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -16,6 +17,23 @@ const (
 	// LogEvery is how long a Redis, or an admin interface, that keeps failing is not logged again.
 	LogEvery = 30 * time.Second
 )
+
+// Wanted returns the view of a cluster as the configuration takes it: without endpoints it counts only where requests
+// wait for the first one.
+func Wanted(v *lb.View, c *config.Config) *lb.View {
+	if c.WaitsFromZero() {
+		return v
+	}
+	return unlessEmpty(v)
+}
+
+// unlessEmpty returns nil in place of a view without endpoints: clusters of some types list none, whatever they have.
+func unlessEmpty(v *lb.View) *lb.View {
+	if v != nil && len(v.Endpoints) == 0 {
+		return nil
+	}
+	return v
+}
 
 // Job is what the engines of one cluster are scraped for.
 type Job struct {

@@ -59,7 +59,7 @@ func (e *Envoy) Serves() { e.admin.serves = true }
 // View implements Gateway.
 func (e *Envoy) View(now time.Duration, cluster string, c *config.Config) *lb.View {
 	if len(c.EnvoyCfg.Endpoints) == 0 {
-		return e.admin.view(now, cluster)
+		return Wanted(e.admin.view(now, cluster), c)
 	}
 	key := fixed{c, cluster}
 	if v, ok := e.static.Get(now, key); ok {
@@ -81,8 +81,11 @@ func (e *Envoy) KnownView(now time.Duration, cluster string, c *config.Config) *
 	if c.EnvoyCfg.AdminCluster == "" {
 		return nil
 	}
-	return e.admin.view(now, cluster)
+	return unlessEmpty(e.admin.view(now, cluster))
 }
+
+// Hurry implements Gateway.
+func (e *Envoy) Hurry(now time.Duration) { e.admin.hurry(now) }
 
 // Breakers implements Gateway.
 func (e *Envoy) Breakers(c *config.Config) (map[string]discovery.Breaker, uint32) {

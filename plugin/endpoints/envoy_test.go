@@ -64,6 +64,28 @@ func TestServingVMsMayScrape(t *testing.T) {
 	}
 }
 
+// A cluster without endpoints is known as such where requests wait for the first one, and else unknown.
+func TestClusterWithoutEndpoints(t *testing.T) {
+	_, vms := adminVMs(t, 1)
+	g, now := &Envoy{admin: vms[0]}, time.Hour
+	c := envoyConfig(t, `{"admin_cluster":"admin"}`)
+	fromZero := *c
+	fromZero.Queue.FromZero, fromZero.Queue.MaxWait = true, time.Second
+	learn(t, vms[0], now, clustersPage())
+	g.Tick(now, nil)
+	v := g.View(now, "llm", &fromZero)
+	if v == nil || len(v.Endpoints) != 0 || g.View(now, "other", &fromZero) != nil {
+		t.Errorf("where requests wait: %v", v)
+	}
+	if g.View(now, "llm", c) != nil || g.KnownView(now, "llm", &fromZero) != nil {
+		t.Error("an empty view where none may be")
+	}
+	learn(t, vms[0], now+pollEvery, clustersPage())
+	if g.Tick(now+pollEvery, nil); g.View(now+pollEvery, "llm", &fromZero) != v {
+		t.Error("the view changes though the cluster does not")
+	}
+}
+
 // What is known grows old and is renewed also while no configuration of this VM names a source.
 func TestFollowsWithoutASource(t *testing.T) {
 	_, vms := adminVMs(t, 2)

@@ -20,8 +20,9 @@ const (
 // HigressCalls are the calls of Higress by which endpoints and their metrics are found.
 type HigressCalls interface {
 	Now() time.Duration
-	// UpstreamHosts returns the list of hosts of the current request's cluster. The current request is the one that
-	// calls act on. It is valid until the next call of this method.
+	// UpstreamHosts returns the list of hosts of the current request's cluster: nil if that is not known, and of no
+	// length if there are none. The current request is the one that calls act on. The list is valid until the next call
+	// of this method.
 	UpstreamHosts() []byte
 	// AsRequest runs f while calls act on the request with this context.
 	AsRequest(context uint32, f func())
@@ -34,9 +35,9 @@ type Higress struct {
 	readAt *recent.Cache[string, time.Duration] // when the pages of metrics of a cluster were last read
 }
 
-// hostList is the latest list of hosts of a cluster that has some.
+// hostList is the latest list of hosts of a cluster.
 type hostList struct {
-	raw  string // "" of a big list
+	raw  string // "" of a big list, or of none
 	view *lb.View
 	at   time.Duration // of a big list: when it was read, 0 of others
 	used time.Duration // of a big list: when a request last needed it
@@ -55,7 +56,7 @@ func (g *Higress) Serves() {}
 
 // View implements Gateway. A small list of hosts is read again for every request, because from version 2.2 on Higress
 // fails a request that is sent to a host that has just left.
-func (g *Higress) View(now time.Duration, cluster string, _ *config.Config) *lb.View {
+func (g *Higress) View(now time.Duration, cluster string, c *config.Config) *lb.View {
 	l, known := g.lists.Get(now, cluster)
 	if known && l.at > 0 {
 		if l.used = g.calls.Now(); l.used-l.at < hostListAge {
@@ -63,7 +64,7 @@ func (g *Higress) View(now time.Duration, cluster string, _ *config.Config) *lb.
 		}
 	}
 	view, _ := g.read(now, cluster)
-	return view
+	return Wanted(view, c)
 }
 
 // outdated reports whether a big list should be read before the next request has to do it.
@@ -77,11 +78,12 @@ func (g *Higress) outdated(now time.Duration, cluster string) bool {
 func (g *Higress) read(now time.Duration, cluster string) (*lb.View, []byte) {
 	l, known := g.lists.Get(now, cluster)
 	raw := g.calls.UpstreamHosts()
-	if known && l.at == 0 && string(raw) == l.raw {
+	if known && l.at == 0 && raw != nil && string(raw) == l.raw {
 		return l.view, raw
 	}
 	endpoints, err := discovery.ParseHosts(raw)
-	if err != nil || len(endpoints) == 0 {
+	none := raw != nil && len(raw) == 0
+	if !none && (err != nil || len(endpoints) == 0) {
 		g.lists.Drop(cluster)
 		return nil, raw
 	}
@@ -90,7 +92,9 @@ func (g *Higress) read(now time.Duration, cluster string) (*lb.View, []byte) {
 		g.lists.Put(now, cluster, l)
 	}
 	if l.view == nil || !sameEndpoints(l.view.Endpoints, endpoints) {
-		l.view = &lb.View{Cluster: cluster, Endpoints: endpoints}
+		view := &lb.View{Cluster: cluster, Endpoints: endpoints}
+		view.Follow(now, l.view)
+		l.view = view
 	}
 	if l.raw, l.at = "", 0; len(raw) >= bigHostList {
 		l.at = g.calls.Now()
@@ -102,6 +106,9 @@ func (g *Higress) read(now time.Duration, cluster string) (*lb.View, []byte) {
 
 // KnownView implements Gateway: Higress lists the endpoints of the cluster that a request is routed to, of no other.
 func (g *Higress) KnownView(time.Duration, string, *config.Config) *lb.View { return nil }
+
+// Hurry implements Gateway: Higress lists endpoints whenever it is asked to.
+func (g *Higress) Hurry(time.Duration) {}
 
 // Breakers implements Gateway: Higress shows none.
 func (g *Higress) Breakers(*config.Config) (map[string]discovery.Breaker, uint32) { return nil, 0 }

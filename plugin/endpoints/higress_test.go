@@ -57,22 +57,46 @@ const healthyHost = `{"health_status":"Healthy"}`
 // A small list is read for every request; the view stays the same value while the endpoints do.
 func TestHigressReadsSmallLists(t *testing.T) {
 	f := &fakeHosts{now: time.Hour, hosts: hostsOf("10.0.0.1:80", healthyHost)}
-	g := NewHigress(f)
-	first := g.View(f.now, "llm", nil)
+	g, c := NewHigress(f), &config.Config{}
+	first := g.View(f.now, "llm", c)
 	if first == nil || len(first.Endpoints) != 1 || first.Endpoints[0].Addr != "10.0.0.1:80" {
 		t.Fatalf("the view is %+v", first)
 	}
-	if g.View(f.now, "llm", nil) != first || f.reads != 2 {
+	if g.View(f.now, "llm", c) != first || f.reads != 2 {
 		t.Errorf("after %d reads the view has changed", f.reads)
 	}
 	f.hosts = hostsOf("10.0.0.1:80", healthyHost, "10.0.0.2:80", healthyHost)
-	if next := g.View(f.now, "llm", nil); next == first || len(next.Endpoints) != 2 {
+	if next := g.View(f.now, "llm", c); next == first || len(next.Endpoints) != 2 {
 		t.Errorf("a host that has come is not in %+v", next)
 	}
-	for _, none := range [][]byte{nil, hostsOf(), []byte("garbage")} {
-		if f.hosts = none; g.View(f.now, "llm", nil) != nil {
+	for _, none := range [][]byte{nil, {}, hostsOf(), hostsOf("/run/x.sock", healthyHost), []byte("garbage")} {
+		if f.hosts = none; g.View(f.now, "llm", c) != nil {
 			t.Errorf("%q is a view", none)
 		}
+	}
+}
+
+// Where requests wait for a first endpoint, a cluster without hosts is told from one that is not known. While it has
+// none, the view stays the same value.
+func TestHigressWithoutHosts(t *testing.T) {
+	f := &fakeHosts{now: time.Hour, hosts: []byte{}}
+	g, c := NewHigress(f), &config.Config{}
+	c.Queue.FromZero, c.Queue.MaxWait = true, time.Second
+	none := g.View(f.now, "llm", c)
+	if none == nil || len(none.Endpoints) != 0 || none != g.View(f.now, "llm", c) {
+		t.Fatalf("without a host: %v", none)
+	}
+	for _, unknown := range [][]byte{nil, hostsOf("/run/x.sock", healthyHost), []byte("garbage")} {
+		if f.hosts = unknown; g.View(f.now, "llm", c) != nil {
+			t.Errorf("%q is a view", unknown)
+		}
+	}
+	f.hosts = hostsOf("10.0.0.1:80", healthyHost)
+	if v := g.View(f.now, "llm", c); v == nil || len(v.Endpoints) != 1 {
+		t.Errorf("the first host: %v", v)
+	}
+	if f.hosts = []byte{}; len(g.View(f.now, "llm", c).Endpoints) != 0 {
+		t.Error("the last host has left, and is there")
 	}
 }
 
@@ -81,7 +105,8 @@ func TestHigressKeepsBigLists(t *testing.T) {
 	big := strings.Replace(healthyHost, "{", `{"x":"`+strings.Repeat("x", bigHostList)+`",`, 1)
 	f := &fakeHosts{now: time.Hour, hosts: hostsOf("10.0.0.1:80", big)}
 	g := NewHigress(f)
-	view := func(after time.Duration) *lb.View { f.now += after; return g.View(f.now, "llm", nil) }
+	c := &config.Config{}
+	view := func(after time.Duration) *lb.View { f.now += after; return g.View(f.now, "llm", c) }
 	first := view(0)
 	if view(hostListAge-1) != first || f.reads != 1 {
 		t.Fatalf("%d reads within %v", f.reads, hostListAge)
@@ -89,7 +114,6 @@ func TestHigressKeepsBigLists(t *testing.T) {
 	if view(1) != first || f.reads != 2 {
 		t.Errorf("%d reads after %v", f.reads, hostListAge)
 	}
-	c := &config.Config{}
 	c.Engines.Interval = time.Hour
 	j := &Job{Cluster: "llm", Config: c, Request: 7, SampledAt: f.now}
 	view(hostListAge / 2)

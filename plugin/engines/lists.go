@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/models"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -47,12 +48,14 @@ type Waiter struct {
 	Context          uint32
 	Known, Recovered func()
 	cluster          *Cluster
+	readAt           time.Duration // of the lists that it waits to be replaced
 }
 
 // clusterLists is what one VM knows of the lists of a cluster's endpoints, besides these themselves.
 type clusterLists struct {
 	config   *config.Config // by which they are read, nil for none
 	neededAt time.Duration
+	doubted  bool   // they are to be read again: a request is for a model that is in none of them
 	version  uint32 // of the shared lists that were last read
 	known    models.Lists
 	reading  *listReading // by this VM, nil for none
@@ -68,14 +71,23 @@ type listReading struct {
 
 // listAnswer is the answer of an endpoint, until it is shared.
 type listAnswer struct {
-	addr   string
-	models []string // nil for none
-	late   bool
+	addr         string
+	ids, aliases []string // of models, nil for none
+	late         bool
 }
 
 // ListsUnread reports whether the lists are to be read first.
 func (m *Cluster) ListsUnread(now time.Duration, c *config.Config) bool {
 	return m.lists.unread(now, c)
+}
+
+// ListedModels returns the names of the models that there are, as far as lists were read.
+func (m *Cluster) ListedModels() []string { return m.lists.known.Names }
+
+// ListsAreNew reports whether the lists were read when a request came that has not waited for longer than body_timeout,
+// or no second before that.
+func (m *Cluster) ListsAreNew(now time.Duration, c *config.Config) bool {
+	return now-m.lists.known.ReadAt <= newListsEvery+c.BodyTimeout
 }
 
 // unread reports whether the lists are to be read first: never, or long ago.
@@ -114,7 +126,7 @@ func (m *Lists) tickCluster(now time.Duration, cl *Cluster) {
 	m.refresh(now, cl)
 	l := &cl.lists
 	age := now - l.known.BegunAt
-	due := age >= l.config.Models.Interval || age >= newListsEvery && l.hasNew(cl)
+	due := age >= l.config.Models.Interval || age >= newListsEvery && (l.doubted || l.hasNew(cl))
 	if due && len(cl.views) > 0 && (l.reading == nil || age >= l.config.Models.Interval+listsWork) {
 		m.begin(now, cl)
 	}
@@ -130,7 +142,7 @@ func (m *Lists) tickCluster(now time.Duration, cl *Cluster) {
 func (l *clusterLists) hasNew(cl *Cluster) bool {
 	for _, view := range cl.views {
 		for i := range view.Endpoints {
-			if len(l.known.By) < models.MaxListEndpoints && !l.known.Knows(view.Endpoints[i].Addr) {
+			if len(l.known.By) < models.MaxListEndpoints && !l.known.Knows(lb.ServerOf(view.Endpoints[i].Addr)) {
 				return true
 			}
 		}
@@ -150,7 +162,7 @@ func (m *Lists) begin(now time.Duration, cl *Cluster) {
 	r, there := &listReading{}, map[string]bool{}
 	for _, view := range cl.views {
 		for i := range view.Endpoints {
-			if addr := view.Endpoints[i].Addr; !there[addr] && len(r.addrs) < models.MaxListEndpoints {
+			if addr := lb.ServerOf(view.Endpoints[i].Addr); !there[addr] && len(r.addrs) < models.MaxListEndpoints {
 				there[addr] = true
 				r.addrs = append(r.addrs, addr)
 			}
@@ -179,7 +191,7 @@ func (m *Lists) answered(cl *Cluster, r *listReading, addr string, page []byte, 
 	}
 	now, a := m.GW.Now(), listAnswer{addr: addr}
 	if result == endpoints.ScrapeOK {
-		if a.models = prompt.ListedModels(page); a.models == nil {
+		if a.ids, a.aliases = prompt.ListedModels(page); a.ids == nil {
 			result = endpoints.ScrapeUnreadable
 		}
 	}
@@ -206,7 +218,7 @@ func (m *Lists) share(now time.Duration, cl *Cluster, r *listReading) {
 	lists := models.ReadLists(raw)
 	for i := range r.answers {
 		a := &r.answers[i]
-		lists.Take(now, a.addr, a.models, a.late)
+		lists.Take(now, a.addr, a.ids, a.aliases, a.late)
 	}
 	ended := r.open == 0 && r.asked == len(r.addrs)
 	if ended {
@@ -228,26 +240,40 @@ func (m *Lists) refresh(now time.Duration, cl *Cluster) {
 	if err != nil || version == l.version {
 		return
 	}
+	before := l.known.ReadAt
 	l.version, l.known = version, models.ReadLists(raw)
+	l.doubted = l.doubted && l.known.ReadAt == before
 	cl.facts.SetLists(l.known)
 	if l.unread(now, l.config) {
 		return
 	}
 	for w := range m.held {
-		if w.cluster == cl {
+		if w.cluster == cl && w.readAt != l.known.ReadAt {
 			m.goOn(w)
 		}
 	}
 }
 
-// Await has a request wait until the lists of its cluster are known, for so long at most, if it is one of the first. It
+// Await has a request wait until the lists of its cluster are known, for so long at most, if it is one of the first; or
+// until they are read again, if its model is in none of them and they are not new: it may have been loaded since. It
 // reports whether it waits.
-func (m *Lists) Await(w *Waiter, cl *Cluster, c *config.Config, most time.Duration) bool {
+func (m *Lists) Await(w *Waiter, cl *Cluster, c *config.Config, most time.Duration, unlisted bool) bool {
 	l, now := &cl.lists, m.Clock()
-	if !c.ReadsModelLists() || !l.unread(now, c) || now-l.known.BegunAt >= firstListsWait {
+	readAt := l.known.ReadAt
+	switch {
+	case !c.ReadsModelLists():
+		return false
+	case l.unread(now, c):
+	case !unlisted || now-readAt < newListsEvery:
+		return false
+	default:
+		l.doubted = true
+		m.tickCluster(now, cl)
+	}
+	if l.known.ReadAt != readAt || now-l.known.BegunAt >= firstListsWait {
 		return false
 	}
-	w.cluster = cl
+	w.cluster, w.readAt = cl, readAt
 	m.held[w] = now + most
 	return true
 }

@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -21,6 +23,7 @@ type pendingSamples struct {
 	scraped  map[string]engines.Sample   // by address
 	reported map[string]engines.Sample   // from load reports: with fewer fields, they only complete scraped ones
 	frozen   map[string]engines.PageMark // pages that are known to stand still, by address
+	servers  map[string]serverRanks      // whose ranks were looked for, by address
 	since    time.Duration               // when there was first something to publish, 0 before
 	listed   map[string]bool             // endpoints that there are; nil: not known, none is dropped
 }
@@ -31,7 +34,7 @@ func (s *Scraping) pendingOf(cluster string) *pendingSamples {
 	if p == nil {
 		p = &pendingSamples{
 			scraped: map[string]engines.Sample{}, reported: map[string]engines.Sample{},
-			frozen: map[string]engines.PageMark{},
+			frozen: map[string]engines.PageMark{}, servers: map[string]serverRanks{},
 		}
 		s.pending[cluster] = p
 	}
@@ -42,7 +45,7 @@ func (s *Scraping) pendingOf(cluster string) *pendingSamples {
 // what is in flight at their endpoints.
 func (s *Scraping) publishSamples(now time.Duration) {
 	for name, p := range s.pending {
-		if len(p.scraped) == 0 && len(p.reported) == 0 && len(p.frozen) == 0 {
+		if len(p.scraped)+len(p.reported)+len(p.frozen)+len(p.servers) == 0 {
 			delete(s.pending, name)
 			continue
 		}
@@ -105,15 +108,30 @@ func (s *Scraping) publishCluster(now time.Duration, name string, p *pendingSamp
 	raw, cas, _ := s.GW.KV().Get(key) // where there is nothing yet, the last VM to write wins
 	all, err := discovery.ParseEngineSamples(raw)
 	if err != nil || len(p.scraped) > 0 && !slices.Equal(all.Targets, p.targets) {
-		all = discovery.EngineSamples{By: map[string]engines.Sample{}}
+		old := all // with other targets; what becomes of caches is followed on
+		all = discovery.NewEngineSamples()
+		maps.Copy(all.Gone, old.Gone)
+		maps.Copy(all.Gone, old.By)
 	}
-	p.mergeInto(&all, now)
+	lost, doubted := p.mergeInto(&all, now)
 	if s.GW.KV().Set(key, all.Append(nil), cas) == nil {
 		s.Stats.Count(statname.With(stats.Scrapes, "result", endpoints.ScrapeFrozen), p.countFrozen(&all))
+		s.reportLosses(now, name, lost, doubted)
 		return
 	}
 	if s.pending[name] == nil {
 		s.pending[name] = p
+	}
+}
+
+// reportLosses counts and logs caches that are lost, and logs those that seem to be lost far too often.
+func (s *Scraping) reportLosses(now time.Duration, cluster string, lost, doubted []string) {
+	for _, text := range lost {
+		s.Stats.CountIf(stats.OfCluster(stats.Losses, cluster), 1)
+		s.GW.Log(host.Warn, "cluster="+cluster+" "+text)
+	}
+	for _, text := range doubted {
+		s.faults.log(now, cluster, text)
 	}
 }
 
@@ -127,11 +145,13 @@ func (p *pendingSamples) countFrozen(all *discovery.EngineSamples) (n uint64) {
 	return n
 }
 
-// mergeInto merges the samples into those that are published.
-func (p *pendingSamples) mergeInto(all *discovery.EngineSamples, now time.Duration) {
+// mergeInto merges the samples into those that are published. It returns what followCaches does.
+func (p *pendingSamples) mergeInto(all *discovery.EngineSamples, now time.Duration) (lost, doubted []string) {
 	if len(p.scraped) > 0 {
 		all.Targets = p.targets
 	}
+	lost, doubted = followCaches(p.scraped, all)
+	p.dropRanks(now, all)
 	for addr, r := range p.scraped {
 		known, there := all.By[addr]
 		switch {
@@ -156,6 +176,7 @@ func (p *pendingSamples) mergeInto(all *discovery.EngineSamples, now time.Durati
 		l := known.Snapshot
 		l.Update(&r.Snapshot)
 		r.Snapshot, r.Page, r.ScrapedAt, r.Frozen = l, known.Page, known.ScrapedAt, known.Frozen
+		r.LostAt, r.ShownAt = known.LostAt, known.ShownAt
 		all.By[addr] = r
 	}
 	for addr, page := range p.frozen {
@@ -165,10 +186,13 @@ func (p *pendingSamples) mergeInto(all *discovery.EngineSamples, now time.Durati
 		}
 	}
 	for addr, r := range all.By {
-		if p.listed != nil && !p.listed[addr] || now-r.FreshAt > demandAge {
+		if p.listed != nil && !p.listed[lb.ServerOf(addr)] || now-r.FreshAt > demandAge {
 			delete(all.By, addr)
+			all.Gone[addr] = r
 		}
 	}
+	forget(all.Gone, now)
+	return lost, doubted
 }
 
 // refreshSamples reads what the VMs have published of the clusters that this one needs.

@@ -216,14 +216,14 @@ func TestSamplesMerge(t *testing.T) {
 		"one that is not listed":       {sampleMap{other: newer}, nil, only(addr), sampleMap{addr: known}},
 		"a page and an earlier report": {sampleMap{addr: newer}, sampleMap{addr: earlier}, nil, sampleMap{addr: newer}},
 	} {
-		all := discovery.EngineSamples{By: sampleMap{addr: known}}
+		all := discovery.EngineSamples{By: sampleMap{addr: known}, Gone: sampleMap{}}
 		(&pendingSamples{scraped: c.scraped, reported: c.reported, listed: c.listed}).mergeInto(&all, now)
 		if !maps.Equal(all.By, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, all.By, c.want)
 		}
 	}
 	// A report that was published before a slightly older page still applies, and the page provides the rest.
-	all := discovery.EngineSamples{By: sampleMap{addr: completed}}
+	all := discovery.EngineSamples{By: sampleMap{addr: completed}, Gone: sampleMap{}}
 	late := at(newer, now-time.Millisecond, now-time.Millisecond)
 	(&pendingSamples{scraped: sampleMap{addr: late}}).mergeInto(&all, now)
 	got := all.By[addr]
@@ -231,7 +231,7 @@ func TestSamplesMerge(t *testing.T) {
 	if running(got) != 6 || waits != 3 || got.ScrapedAt != late.ScrapedAt || got.At != now || got.Page != 78 {
 		t.Errorf("a page behind a report: %+v", got)
 	}
-	all = discovery.EngineSamples{By: sampleMap{addr: known}}
+	all = discovery.EngineSamples{By: sampleMap{addr: known}, Gone: sampleMap{}}
 	new(pendingSamples).mergeInto(&all, known.FreshAt+demandAge+1)
 	if len(all.By) != 0 {
 		t.Error("a sample that is too old is kept")
@@ -360,7 +360,7 @@ func TestFrozenPagesMerge(t *testing.T) {
 		"a report comes":      {frozen, pendingSamples{reported: sampleMap{addr: report}}, true},
 		"another page comes":  {frozen, pendingSamples{scraped: sampleMap{addr: sample(5, 78, now, false)}}, false},
 	} {
-		all := discovery.EngineSamples{By: sampleMap{addr: c.before}}
+		all := discovery.EngineSamples{By: sampleMap{addr: c.before}, Gone: sampleMap{}}
 		if c.p.mergeInto(&all, now); all.By[addr].Frozen != c.want {
 			t.Errorf("%s: %+v", name, all.By[addr])
 		}

@@ -17,6 +17,8 @@ type scrapeJob struct {
 
 	stored      bool              // pages are those that the gateway has stored, perhaps long ago
 	pageDigests map[string]uint64 // of the pages that samples are from, by address
+
+	whole, ranked bool // rules take a server for one endpoint, or its ranks for several
 }
 
 // lists reports whether the endpoints of the job are those of the configuration.
@@ -44,6 +46,7 @@ func (s *Scraping) jobs(now time.Duration) map[string]*scrapeJob {
 		}
 		for _, other := range j.others {
 			other.targets, other.pageDigests = j.targets, j.pageDigests
+			other.whole, other.ranked = j.whole, j.ranked
 		}
 	}
 	return jobs
@@ -63,6 +66,7 @@ func (s *Scraping) addJobs(now time.Duration, jobs map[string]*scrapeJob, list d
 		} else if !slices.ContainsFunc(append(j.others, j), func(k *scrapeJob) bool { return k.lists(c) }) {
 			j.others = append(j.others, s.newJob(now, m.cluster, c))
 		}
+		j.whole, j.ranked = j.whole || !c.Ranks.Apart, j.ranked || c.Ranks.Apart
 		if t := c.Engines.Target; t != "" && !slices.Contains(j.targets, t) && len(j.targets) < maxTargets {
 			j.targets = append(j.targets, t)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -91,11 +92,8 @@ func (s *Scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 		p.targets, p.scraped = j.targets, map[string]engines.Sample{}
 	}
 	r := engines.Sample{At: now, ScrapedAt: now, FreshAt: now}
-	r.Page = xxhash.Sum64(page) ^ uint64(j.Config.Engines.Kind())
-	if j.stored && result == endpoints.ScrapeOK && r.Page == j.pageDigests[addr] {
-		// A page that has not changed may be old, or nothing has happened: its sample still applies, but its time is
-		// unknown.
-		p.scraped[addr] = engines.Sample{FreshAt: now}
+	r.Page = xxhash.Sum64(page) ^ j.reading()
+	if j.stored && result == endpoints.ScrapeOK && j.keepSamples(now, p, addr, r.Page) {
 		return true
 	}
 	parser, err := s.parser(j)
@@ -103,12 +101,18 @@ func (s *Scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 		s.faults.log(now, j.Cluster, err.Error())
 		return false
 	}
+	var ranks []metrics.Snapshot
 	if result == endpoints.ScrapeOK {
-		parser.Parse(page, &r.Snapshot)
+		if j.ranked {
+			ranks = parser.ParseRanks(page, &r.Snapshot)
+		} else {
+			parser.Parse(page, &r.Snapshot)
+		}
 		if r.Engine == metrics.AnyEngine && !hasTarget(&r.Snapshot, len(j.targets)) {
 			result = endpoints.ScrapeUnreadable
 		}
 	}
+	p.lostRanks(j, addr, result)
 	kind, _, _ := strings.Cut(result, " ")
 	s.Stats.Count(statname.With(stats.Scrapes, "result", kind), 1)
 	if result == endpoints.ScrapeNone && !j.Config.ByMetrics() { // they would help, but no policy depends on them
@@ -118,8 +122,7 @@ func (s *Scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 		s.faults.log(now, j.Cluster, addr+" "+faultOf(result, j.Config))
 		return false
 	}
-	r.Inflight, r.Counted = s.counts.LoadAt(j.Config, j.Cluster, addr)
-	p.scraped[addr] = r
+	s.addSamples(j, addr, &r, ranks)
 	wanted := neededFields(j.Config, s.Kind, j.targets)
 	if j.Config.Engines.Order == engines.ByLoad {
 		wanted = append(wanted, metrics.KVUse)
@@ -132,6 +135,9 @@ func (s *Scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 
 // AddReport takes a load report that came with a response.
 func (s *Scraping) AddReport(now time.Duration, c *config.Config, cluster, addr, value string) {
+	if _, isRank := lb.RankOf(addr); isRank { // it is of the whole server
+		return
+	}
 	r := engines.Sample{At: now, FreshAt: now}
 	r.Inflight, r.Counted = s.counts.LoadAt(c, cluster, addr)
 	if !metrics.ParseORCA([]byte(value), &r.Snapshot) {

@@ -6,6 +6,7 @@ package forward
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/statname"
@@ -33,7 +34,8 @@ type Forwarding struct {
 	had     int           // blocks of its prompt that had been forwarded there before
 	sentAt  time.Duration // when it was forwarded
 	ended   bool          // it is noted what has become of that
-	returns int           // how often it has come back from adopted servers
+	staying region.Staying
+	returns int // how often it has come back from adopted servers
 }
 
 // New returns what other regions, as the VM knows them, have to do with a placement.
@@ -60,14 +62,21 @@ func (f *Forwarding) Meet(set *config.Set) {
 		return
 	}
 	pl.Traits.Read(pl.Gateway)
-	if hop := pl.Traits.Value(regions.HeaderHop); hop != "" {
-		pl.Gateway.RemoveRequestHeader(regions.HeaderHop)
+	if hop, ok := regions.Texts(regions.HopHeaders, pl.Traits.Value); ok {
+		f.removeHop()
 		f.meetHop(homes, hop)
 	}
 }
 
+// removeHop removes what shows that the request was forwarded.
+func (f *Forwarding) removeHop() {
+	for _, name := range regions.HopHeaders {
+		f.pl.Gateway.RemoveRequestHeader(name)
+	}
+}
+
 // meetHop finds out which region has forwarded the request, if one has.
-func (f *Forwarding) meetHop(homes []*config.Config, hop string) {
+func (f *Forwarding) meetHop(homes []*config.Config, hop region.Texts) {
 	pl := f.pl
 	v := pl.Shared
 	from := f.regions.Hop(homes, hop, f.hopSubject())
@@ -111,18 +120,24 @@ func (f *Forwarding) goHome() {
 }
 
 // Forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
-// room: to its gateways, or to its servers where those are adopted. While a request has patience, it waits for where
-// most of its prompt is.
+// room: to its gateways, or to its servers where those are adopted. A request that waits stays for where most of its
+// prompt is, as long as that saves time: see [region.Stay].
 func (f *Forwarding) Forward() Leaving {
 	pl := f.pl
 	if !f.mayLeave() {
 		return Stays
 	}
-	plan, prompt, home := &pl.Lease.Reservation.Plan, f.promptToForward(), -1
-	if pl.Wait.IsQueued() {
-		home = region.AtHome(pl.Lease.Now()-pl.Wait.Since, plan.Wait.Patience, f.atHome)
-	}
-	return f.forwardBy(&prompt, f.regions.Of(pl.Config).Matched(pl.Lease.Now(), &prompt), home)
+	plan, prompt, now := &pl.Lease.Reservation.Plan, f.promptToForward(), pl.Lease.Now()
+	waits := pl.Wait.IsQueued() && !pl.Wait.IsUnplanned() // what nothing here can serve goes anywhere
+	stay := f.staying.Of(now, plan, now-pl.Wait.Since, waits, f.atHome)
+	return f.forwardBy(&prompt, f.regions.Of(pl.Config).Matched(now, &prompt), stay)
+}
+
+// Awaits reports whether a request for which nothing is healthy here waits for another region, while one answers where
+// it may go. One that waits so already goes on.
+func (f *Forwarding) Awaits() bool {
+	c := f.pl.Config
+	return c.Queue.Enabled() && f.mayLeave() && (f.pl.Wait.IsUnplanned() || f.regions.Of(c).Answers())
 }
 
 // atHome returns how many blocks of the prompt the endpoints here have. What they have in Redis is not known here.
@@ -144,24 +159,28 @@ func (f *Forwarding) ForwardBack() Leaving {
 	if !leaves {
 		return Stays
 	}
-	return f.forwardBy(&prompt, matched, longest)
+	return f.forwardBy(&prompt, matched, region.Stay{Home: longest})
 }
 
 // mayLeave reports whether the request may be forwarded.
 func (f *Forwarding) mayLeave() bool {
 	pl := f.pl
 	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !pl.Trial && !pl.Wait.Stays && f.To == "" &&
-		pl.Phase < placement.PhaseLeased
+		pl.Phase < placement.PhaseLeased && pl.Lease.Reservation.Request.Subset == nil // which is of endpoints here
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
-func (f *Forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) Leaving {
+func (f *Forwarding) forwardBy(prompt *lb.Prefix, matched []int, stay region.Stay) Leaving {
 	pl := f.pl
 	rules, r := &pl.Config.Regions, &pl.Lease.Reservation
 	h, now := f.regions.Of(pl.Config), pl.Lease.Now()
 	for range len(rules.Peers) + 1 {
-		peer, why, adopted := h.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.Request.Random))
+		peer, why, adopted := h.Forward(now, region.Request{
+			Matched: matched, Session: cmp.Or(pl.Session.Key, r.Request.Random),
+			Sticky: pl.Session.Key != 0 && pl.Config.KeepsSessions(), Stay: stay, Allowed: f.allowed(),
+		})
 		if peer == region.None {
+			f.staying.Note(now, why)
 			break
 		}
 		if adopted && !f.findServers(now, h, peer) {
@@ -185,6 +204,25 @@ func (f *Forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) Leavi
 	return Stays
 }
 
+// allowed returns the regions where the request may go, nil for all: not to one that has not its model.
+func (f *Forwarding) allowed() []string {
+	rules := &f.pl.Config.Regions
+	names, all := make([]string, 0, len(rules.Peers)), true
+	for i := range rules.Peers {
+		name := rules.Peers[i].Name
+		switch {
+		case f.pl.Facts.IsAbsentIn(name):
+			all = false
+		case rules.Allowed == nil || slices.Contains(rules.Allowed, name):
+			names = append(names, name)
+		}
+	}
+	if all {
+		return rules.Allowed
+	}
+	return names
+}
+
 // promptToForward returns the prompt of the request as it was planned; as far as it is known, of one without a plan.
 func (f *Forwarding) promptToForward() lb.Prefix {
 	pl := f.pl
@@ -201,7 +239,9 @@ func (f *Forwarding) forwardTo(h *regions.Home, peer int) {
 	v, rules := pl.Shared, &pl.Config.Regions
 	to := &rules.Peers[peer]
 	f.To, f.away = to.Name, ToGateways
-	pl.Gateway.SetRequestHeader(regions.HeaderHop, h.SignHop(peer, f.hopSubject()))
+	for _, header := range h.SignHop(peer, f.hopSubject()) {
+		pl.Gateway.SetRequestHeader(header[0], header[1])
+	}
 	pl.Gateway.Unsteer()
 	pl.Gateway.SetCluster(rules.Header, to.Target())
 	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", f.why.String()), 1)
@@ -212,7 +252,7 @@ func (f *Forwarding) IsAway() bool { return f.To != "" }
 
 // Recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *Forwarding) Recall() {
-	f.pl.Gateway.RemoveRequestHeader(regions.HeaderHop)
+	f.removeHop()
 	f.goHome()
 	f.To, f.away = "", Stays // only now: what panics here is recalled once more
 }

@@ -36,6 +36,9 @@ func (f *Forwarding) Follow() (returned bool) {
 	case pl.Response.Reached && pl.Response.Status < 400:
 		f.forwardEnded(true)
 	default:
+		if pl.Response.Status == 404 {
+			pl.Facts.NoteAbsentIn(f.To)
+		}
 		f.Failed()
 	}
 	return f.Returned

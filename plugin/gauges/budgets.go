@@ -59,11 +59,11 @@ func (g *Gauges) isTarget(cl *clusters.Cluster, name string) bool {
 // not answer they stay as they are.
 func (g *Gauges) askLevels(now time.Duration, cl *clusters.Cluster, c *config.Config) {
 	s := g.Of(cl)
-	var targets []*policy.BudgetTarget
+	var targets []policy.BudgetTarget
 	var names []string
 	list := c.Budget().Targets
 	for i := range list {
-		if t := &list[i]; s.HasTarget(t.Name) {
+		if t, _ := list[i].InForce(&cl.Overrides); s.HasTarget(t.Name) {
 			targets, names = append(targets, t), append(names, t.Name)
 		}
 	}

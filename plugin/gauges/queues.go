@@ -26,7 +26,9 @@ func (g *Gauges) setQueue(now time.Duration, cl *clusters.Cluster) {
 	}
 	share := q.Pressure.Share(now)
 	s.Pressure(share)
-	if n, ok := g.parallelism(cl, share); ok {
+	if q.AtZero { // one request is enough to start an endpoint
+		s.Parallelism(min(1, uint64(q.Stats.Waiting)))
+	} else if n, ok := g.parallelism(cl, share); ok {
 		s.Parallelism(n)
 	}
 }

@@ -22,8 +22,9 @@ type Gateway interface {
 	Random() uint64
 	// Serves notes that this VM is one that serves requests: a worker's. Only those reach Redis through a tunnel.
 	Serves()
-	// View returns the cluster's endpoints, nil if none is known. It is called while the request that is routed to the
-	// cluster is being handled. now may be a tick old. The name may come from a client.
+	// View returns the cluster's endpoints, nil if none is known; and a view without any if the gateway lists none,
+	// where the configuration has requests wait then. It is called while the request that is routed to the cluster is
+	// being handled. now may be a tick old. The name may come from a client.
 	View(now time.Duration, cluster string, c *config.Config) *lb.View
 	// KnownView returns the endpoints of a cluster that the current request, if there is one, is perhaps not routed to,
 	// nil if none is known.
@@ -37,6 +38,8 @@ type Gateway interface {
 	// Tick lets the gateway look for endpoints. source is where the configurations in force find them, nil when none
 	// names a source.
 	Tick(now time.Duration, source *config.EnvoySource)
+	// Hurry has the gateway look for endpoints as often as it can for a while: requests wait for them.
+	Hurry(now time.Duration)
 	// Scrapes reports whether this VM is one that scrapes engines. shared: what is in flight is counted in Redis.
 	Scrapes(now time.Duration, shared bool) bool
 	// Scrape scrapes the engines of a cluster that are due. report is called for each, then or later, with the page of
@@ -72,10 +75,10 @@ type Gateway interface {
 
 // ProbeCall is a request that asks the gateways of another region how they are.
 type ProbeCall struct {
-	Path         string
-	Header, Text string // of the request
-	Answer       string // name of the header of the answer
-	Timeout      time.Duration
+	Path    string
+	Headers [][2]string // of the request, beside those that all have
+	Answer  string      // name of the header of the answer
+	Timeout time.Duration
 }
 
 // Level is the severity of a log line.
@@ -119,6 +122,9 @@ type GatewayStream interface {
 	Steer(addr string, others []string) error
 	// Unsteer removes any destination, also one that the client has set.
 	Unsteer()
+	// SubsetHint returns to which endpoints filters in front of the plugin limit the request, as a property of the
+	// gateway has it: a text, or a list; nil for no limit. It is in memory that the next call uses again.
+	SubsetHint() []byte
 	// Client returns the address that the request came from, "" when it is not known: of the client, if the gateway
 	// trusts what proxies in front of it report.
 	Client() string

@@ -45,6 +45,18 @@ func planText(p *state.Plan) string {
 	whole(&o, "max_wait_ms", p.MaxWaitMS)
 	whole(&o, "charge", p.Charge)
 	text(&o, "matches", p.Matches)
+	if p.Target != nil {
+		o.Add("target", targetText(p.Target))
+	}
+	return o.End()
+}
+
+func targetText(t *state.Target) string {
+	var o apicall.Object
+	whole(&o, "ttft_ms", t.TTFTMS)
+	whole(&o, "per_token_us", t.PerTokenUS)
+	o.String("effect", t.Effect)
+	text(&o, "without", t.Without)
 	return o.End()
 }
 

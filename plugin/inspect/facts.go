@@ -61,7 +61,7 @@ func (in *Inspector) viewOf(now time.Duration, cl *clusters.Cluster) *lb.View {
 	case len(cl.Latest.EnvoyCfg.Endpoints) > 0:
 		return nil
 	}
-	return in.GW.KnownView(now, cl.Name, cl.Latest)
+	return in.views.Known(now, cl.Name, cl.Latest)
 }
 
 func (f *facts) addEndpoints(now time.Duration, cl *clusters.Cluster) {

@@ -78,14 +78,14 @@ func New(
 
 var kinds = []apicall.Kind{
 	{Name: "state", Method: "GET"},
-	{Name: "explain", Method: "POST", Nested: true},
+	{Name: "explain", Method: "POST", Nested: true, NoBody: true},
 }
 
 // NewCall takes in a request to what a configuration shows. explain takes over a call that is to be explained.
 func (in *Inspector) NewCall(r apicall.Request, c *config.Inspect, explain func(*apicall.Call)) *apicall.Call {
 	var call *apicall.Call
 	call = apicall.New(in.Env, r, &apicall.API{
-		Path: c.Path, Token: string(c.Token), Kinds: kinds,
+		Path: c.Path, Tokens: []string{string(c.Token)}, Kinds: kinds,
 		Run: func(kind int, _ string) {
 			if kind > 0 {
 				explain(call)

@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/process/processtest"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // fakeGateway is what the inspector uses of a gateway.
@@ -46,6 +47,7 @@ func newVMs(t *testing.T, n int) (*fakeGateway, []*Inspector) {
 	var vms []*Inspector
 	for i := range n {
 		in := &Inspector{Env: &host.Env{GW: g}, core: alwaysInspected{}}
+		in.views = views.New(in.Env, nil, nil)
 		in.watch = watch{kv: g.kv, owner: uint64(i + 1), slot: -1}
 		in.Decisions = &Decisions{env: in.Env, watch: &in.watch}
 		vms = append(vms, in)

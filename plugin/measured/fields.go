@@ -47,6 +47,7 @@ func (r *Request) Fields(list []Field, over bool) []Field {
 		number("lost_by", r.LostBy)
 	}
 	text("rule", r.Rule)
+	text("target", r.Target)
 	if over {
 		list = r.endFields(list)
 	}

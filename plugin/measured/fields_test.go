@@ -82,7 +82,8 @@ func TestFields(t *testing.T) {
 		TTFT: 120 * time.Millisecond, Prefill: 100 * time.Millisecond, Decode: 1380 * time.Millisecond,
 		PerToken: 13800 * time.Microsecond, GapP99: 40 * time.Millisecond,
 		Tokens: price.Tokens{Input: 30, Cached: 70, Output: 90, Reasoning: 10}, Cost: 5,
-		Match: 0.5, Matches: true, RunnerUp: "10.0.0.2:8000", LostBy: 1.5, Rule: "prefix", Reason: "chosen",
+		Match: 0.5, Matches: true, RunnerUp: "10.0.0.2:8000", LostBy: 1.5, Rule: "prefix", Target: "late",
+		Reason: "chosen",
 	}
 	number := func(name string, n float64) Field { return Field{Name: name, Number: n} }
 	begin := []Field{
@@ -97,6 +98,7 @@ func TestFields(t *testing.T) {
 		{Name: "runner_up", Text: "10.0.0.2:8000"},
 		number("lost_by", 1.5),
 		{Name: "rule", Text: "prefix"},
+		{Name: "target", Text: "late"},
 	}
 	if got := full.Fields(nil, false); !slices.Equal(got, begin) {
 		t.Errorf("before its end %v, want %v", got, begin)

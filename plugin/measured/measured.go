@@ -69,5 +69,6 @@ type Request struct {
 	RunnerUp string  // the endpoint that was next best
 	LostBy   float64 // by how much it cost more, in the unit of the cost
 	Rule     string  // what decided
+	Target   string  // in_time or late: whether the answer is expected as soon as wanted; "" where that decides nothing
 	Reason   string  // under which the request is counted: why it went where it did
 }

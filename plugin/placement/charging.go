@@ -80,9 +80,16 @@ func (ch *charging) restrict(headers [][2]string) {
 	case r.Requests < 0:
 		return
 	}
-	of.Lease.store.Restrict(of.Lease.Now(), c.scope, c.Addr, r)
+	ch.passOn(r)
 	of.Shared.Stats.CountIf(statname.With(stats.Restricted,
 		"cluster", of.Cluster.Name, "endpoint", c.Addr, "reason", by), 1)
+}
+
+// passOn tells the store what the target has said.
+func (ch *charging) passOn(r budget.Restriction) {
+	l := &ch.of.Lease
+	r.MaxClosed = l.Reservation.Plan.Budget.MaxClosed
+	l.store.Restrict(l.Now(), l.Budget.Target.scope, l.Budget.Target.Addr, r)
 }
 
 // maxRetryBody is how much of the body of a refusal is read.
@@ -95,8 +102,7 @@ func (ch *charging) readRetry(size int) {
 	r.Retry = append(r.Retry, of.Gateway.ResponseBody(0, min(size, cap(r.Retry)-len(r.Retry)))...)
 	after, ok := ratelimit.RetryDelay(r.Retry)
 	if ok && c.Addr != "" {
-		of.Lease.store.Restrict(of.Lease.Now(), c.scope, c.Addr,
-			budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: after})
+		ch.passOn(budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: after})
 	}
 	if ok || len(r.Retry) == cap(r.Retry) {
 		r.Retry = nil

@@ -58,10 +58,14 @@ func candidatesOf(p *lb.Plan, t *memstore.Trial, chosen, most int) (list []state
 	for _, i := range cheapest[:min(most, len(cheapest))] {
 		c, k, l := &p.Candidates[i], &terms[i], t.Loads[i]
 		list = append(list, state.Candidate{
-			Addr: c.Addr, Cost: finite(k.Total), Base: finite(k.Base), Load: finite(k.Load), Over: finite(k.Over),
-			Credit: finite(k.Credit), Matched: finite(k.Match), Requests: l.Requests, Tokens: l.Tokens,
+			Addr: c.Addr, Cost: finite(k.Total), Base: finite(k.Base), Load: finite(k.Load), Stall: finite(k.Stall),
+			Over: finite(k.Over), Credit: finite(k.Credit), Matched: finite(k.Match),
+			Requests: l.Requests, Tokens: l.Tokens,
 			Weight: finite(c.Weight), Cap: c.Cap, TokenCap: c.TokenCap, Full: k.Full,
 		})
+		if c.OverSlope > 0 {
+			list[len(list)-1].Capacity = finite(c.Capacity)
+		}
 	}
 	return list, len(cheapest) - len(list)
 }
@@ -113,7 +117,37 @@ func (f *Foresight) Explain() state.Decision {
 	if pl.Lease.Redis != nil && d.Blocks > 0 {
 		d.Plan.Matches = "not_known"
 	}
+	d.Plan.Target = f.target()
 	return d
+}
+
+// target returns what it changes how soon the answer is to come, nil if it may come at any time.
+func (f *Foresight) target() *state.Target {
+	pl, r := f.Of, &f.Of.Lease.Reservation
+	wanted := r.Request.Target.Or(pl.Config.Prefix.Target)
+	if !pl.Config.ReadsPrompt() || wanted == (lb.Target{}) {
+		return nil
+	}
+	t := &state.Target{
+		TTFTMS: wanted.TTFT.Milliseconds(), PerTokenUS: wanted.PerToken.Microseconds(), Effect: "none",
+	}
+	if r.Plan.Target == (lb.Target{}) {
+		return t
+	}
+	t.Effect = "weighed"
+	request := r.Request
+	request.AnyTime = true
+	other, why := pl.policy.Plan(pl.Shared.Clock(), &request, r.view)
+	if why != lb.ReasonChosen || len(other.Candidates) != len(r.Plan.Candidates) {
+		return t
+	}
+	plan := r.Plan
+	plan.List = other.List
+	if i := lb.Choose(&plan, f.Trial.Loads, f.Trial.Matched); i != lb.Full && pl.Lease.Chosen != "" &&
+		plan.Candidates[i].Addr != pl.Lease.Chosen {
+		t.Effect, t.Without = "decided", plan.Candidates[i].Addr
+	}
+	return t
 }
 
 // excluded returns why endpoints of the cluster are no candidates.
@@ -138,6 +172,8 @@ func (f *Foresight) excluded(now time.Duration) (list []state.Excluded) {
 			why = e.State.String()
 		case pl.Cluster.Health.EjectedSince(-1, now, e.Addr, &health):
 			why = "ejected"
+		case !r.Request.MayUse(e.Addr):
+			why = "subset"
 		case !serves[e.Addr]:
 			why = "model"
 		}

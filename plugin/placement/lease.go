@@ -70,7 +70,7 @@ func (l *lease) amend(addr string, tokens int64) {
 func (l *lease) trackResponse(begun bool) {
 	if begun != l.answering {
 		l.answering = begun
-		l.cluster.CountResponse(l.Addr, begun)
+		l.cluster.CountResponse(lb.ServerOf(l.Addr), begun)
 	}
 }
 

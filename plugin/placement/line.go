@@ -45,6 +45,9 @@ func (r *Record) AppendLine(line []byte, m *measured.Request) []byte {
 	if m.Rule != "" {
 		line = append(append(line, " rule="...), m.Rule...)
 	}
+	if m.Target != "" {
+		line = append(append(line, " target="...), m.Target...)
+	}
 	if m.RunnerUp != "" {
 		line = append(append(line, " runner_up="...), m.RunnerUp...)
 		line = strconv.AppendFloat(append(line, " lost_by="...), m.LostBy, 'f', 2, 64)

@@ -28,7 +28,7 @@ func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.O
 	if verdict == lb.TimedOut {
 		o.WaitedFor = now - of.SentAt()
 	}
-	o.Busy = of.Cluster.Answering[of.Lease.Addr] > 0
+	o.Busy = of.Cluster.Answering[lb.ServerOf(of.Lease.Addr)] > 0
 	if verdict > lb.Success || of.Cluster.Health.NeedsClient(now) {
 		o.Client = j.clientID()
 	}
@@ -76,6 +76,9 @@ func (j *judging) measureCluster(o *lb.Outcome) {
 		o.Whole = max(1, of.Shared.ReadClock()-l.SteeredAt)
 		if of.Response.BegunAt > 0 {
 			o.FirstPart = max(1, of.Response.BegunAt-l.SteeredAt)
+		}
+		if l.Addr == l.Chosen {
+			o.Inflight = l.Reservation.Grant.Load.Requests
 		}
 	}
 	of.Shared.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.Addr, "result", j.Result), 1)

@@ -56,7 +56,7 @@ func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 	v.Lists.NeededBy(pl.Cluster.Metrics, pl.Config)
 	r := lb.Request{
 		Random: v.GW.Random(), Model: pl.Metrics.Model, Session: pl.Session.Key, Idle: pl.Idle(), Trial: pl.Trial,
-		Target: pl.target(),
+		Target: pl.target(), Subset: pl.Subset(),
 	}
 	switch {
 	case !pl.Computes():
@@ -67,7 +67,7 @@ func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 	}
 	pl.Facts.Put(&r, size)
 	pl.Lease.Reservation = reservation{Request: r, Reason: reason}
-	if pl.awaitsLists() {
+	if pl.awaitsLists(view) {
 		pl.Enter(PhaseListing)
 		return Result{Step: Waits}
 	}
@@ -78,13 +78,16 @@ func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 // which it would be.
 func (pl *Placement) view(now time.Duration) *lb.View {
 	if pl.Trial && pl.Within != nil {
-		return pl.Shared.GW.KnownView(now, pl.Scope, pl.Config)
+		return pl.Shared.Views.Known(now, pl.Scope, pl.Config)
 	}
 	return pl.Shared.Views.Of(now, pl.Scope, pl.Config)
 }
 
 // place plans and reserves for a request of which all is known that will be.
 func (pl *Placement) place(view *lb.View) Result {
+	if pl.lacksModel(view) {
+		return Result{Step: NoPlan, Why: lb.ReasonNoModel}
+	}
 	now := pl.Shared.Clock()
 	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
@@ -92,7 +95,6 @@ func (pl *Placement) place(view *lb.View) Result {
 		}
 		return Result{Step: NoPlan, Why: why}
 	}
-	pl.Prompt.Work.Output = pl.Lease.Reservation.Request.OutputTokens
 	return pl.reserve()
 }
 
@@ -101,8 +103,10 @@ func (pl *Placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	r := &pl.Lease.Reservation
 	r.view = view
 	plan, why := pl.policy.Plan(now, &r.Request, view)
-	if why == lb.ReasonNoHealthyEndpoint {
-		why = pl.noneHealthy()
+	if why == lb.ReasonNoHealthyEndpoint || why == lb.ReasonNoEndpoints || pl.isOutdated(view) { // there are none
+		if why = pl.noneHealthy(); r.Request.Subset != nil {
+			why = lb.ReasonNoneInSubset
+		}
 	}
 	if why != lb.ReasonChosen {
 		return why
@@ -118,6 +122,7 @@ func (pl *Placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	}
 	pl.Kept.Plan(now, pl.Shared.Stores.Local.Holder, &plan)
 	r.Plan = plan
+	pl.Prompt.Work.Output = r.Request.OutputTokens
 	pl.Lease.plannedAt = now
 	return lb.ReasonChosen
 }

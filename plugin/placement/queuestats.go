@@ -12,7 +12,13 @@ import (
 func (w *waiting) usesQueue() {
 	of := w.of
 	q, l := &of.Cluster.Queue, &of.Lease
-	q.Config, q.Store, q.Redis, q.Candidates = of.Config, l.store, nil, l.Reservation.Plan.Candidates
+	q.Config, q.Store, q.Redis, q.AtZero = of.Config, l.store, nil, of.isAtZero()
+	if q.AtZero {
+		q.Candidates = nil
+	}
+	if r := &l.Reservation; len(r.Plan.Candidates) > 0 && r.Request.Subset == nil { // of all that there are
+		q.Candidates = r.Plan.Candidates
+	}
 	if l.Redis != nil {
 		q.Redis = l.Redis.Remote
 	}

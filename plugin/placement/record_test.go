@@ -31,7 +31,7 @@ func TestRecordIsRead(t *testing.T) {
 			},
 			Cost: int64(number.Draw(t, "cost")), Match: rapid.Float64Range(0, 1).Draw(t, "match"), Matches: true,
 			Rule: "cost", RunnerUp: "10.0.0.2:8000", LostBy: rapid.Float64Range(0, 1e9).Draw(t, "lost by"),
-			Reason: "chosen", Endpoint: "10.0.0.1:8000",
+			Target: "in_time", Reason: "chosen", Endpoint: "10.0.0.1:8000",
 		}
 		r := Record{Bytes: number.Draw(t, "bytes"), Session: rapid.Uint32().Draw(t, "session")}
 		if rapid.Bool().Draw(t, "prompt") {

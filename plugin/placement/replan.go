@@ -23,6 +23,10 @@ func (pl *Placement) replan() Result {
 		if why = pl.makePlan(now, view); why == lb.ReasonChosen {
 			wait.Since = pl.Wait.Since
 			r.Plan.Wait = wait
+			if pl.Cluster.Queue.AtZero { // no request but those that wait may have seen the endpoints
+				pl.Cluster.Views[view.ListID] = view
+				pl.Wait.usesQueue()
+			}
 			return Result{Step: Ready, At: now}
 		}
 	}
@@ -124,7 +128,7 @@ func (pl *Placement) planAnew() Result {
 		why = pl.makePlan(now, view)
 	}
 	if why != lb.ReasonChosen {
-		return Result{Step: Native, Why: why}
+		return Result{Step: NoPlan, Why: why}
 	}
 	return pl.reserve()
 }

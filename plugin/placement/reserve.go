@@ -106,8 +106,8 @@ func (pl *Placement) finishReservation() Result {
 		return pl.GiveUp()
 	}
 	addr := r.Plan.Candidates[r.Grant.Index].Addr
-	gone := !pl.Config.Shadow && l.isGone(addr, pl.Config, v.Views)
-	if gone && r.Grant.Queued {
+	gone := !pl.Config.Shadow && (l.isGone(addr, pl.Config, v.Views) || pl.isOutdated(r.view))
+	if gone && (r.Grant.Queued || pl.Config.WaitsFromZero()) {
 		pl.undoGrant(addr)
 		return pl.reserveAgain()
 	}
@@ -127,8 +127,12 @@ func (pl *Placement) GiveUp() Result {
 	return Result{Step: Native, Why: lb.ReasonStoreError}
 }
 
-// refusedAsFull refuses a request for which there is no room: the cluster is overloaded.
+// refusedAsFull refuses a request for which there is no room: the cluster is overloaded, or has no endpoint. Others
+// without a plan are left to the gateway.
 func (pl *Placement) refusedAsFull(why lb.Reason, expected time.Duration) Result {
+	if len(pl.Lease.Reservation.Plan.Candidates) == 0 && !pl.isAtZero() {
+		return Result{Step: Native, Why: pl.noneHealthy()}
+	}
 	if !pl.Config.Shadow {
 		pl.Cluster.Queue.RefusedAt = pl.Shared.Clock()
 	}
@@ -199,15 +203,23 @@ func (b *basis) Others() []string {
 }
 
 // others returns where retries may be sent: the candidates after the chosen one, so that not all are sent to the same,
-// those of its tier first; those of its session in their order.
+// those of its tier first; those of its session in their order. Of ranks it is servers with the same one: retries name
+// no other.
 func others(p *lb.Plan, chosen int) []string {
 	const maxOthers = 2
 	order := p.Home.Order
 	at := 1 + slices.Index(order, uint16(chosen)) // those in front of it were too busy
 	out := make([]string, 0, maxOthers)
+	rank, isRank := lb.RankOf(p.Candidates[chosen].Addr)
+	add := func(addr string) {
+		other, is := lb.RankOf(addr)
+		if server := lb.ServerOf(addr); other == rank && is == isRank && !slices.Contains(out, server) {
+			out = append(out, server)
+		}
+	}
 	for _, part := range [2][]uint16{order[at:], order[:max(0, at-1)]} {
-		for _, i := range part[:min(len(part), maxOthers-len(out))] {
-			out = append(out, p.Candidates[i].Addr)
+		for i := 0; i < len(part) && len(out) < maxOthers; i++ {
+			add(p.Candidates[part[i]].Addr)
 		}
 	}
 	for _, same := range [2]bool{true, false} {
@@ -215,8 +227,8 @@ func others(p *lb.Plan, chosen int) []string {
 			// The plan's random bits were used up by the tie; rotating them by the index is enough here.
 			at := (chosen + 1 + (i-1+int(p.Random>>33))%(len(p.Candidates)-1)) % len(p.Candidates)
 			c := &p.Candidates[at]
-			if (c.Tier == p.Candidates[chosen].Tier) == same && !slices.Contains(out, c.Addr) {
-				out = append(out, c.Addr)
+			if (c.Tier == p.Candidates[chosen].Tier) == same {
+				add(c.Addr)
 			}
 		}
 	}

@@ -49,6 +49,9 @@ func (s *Serving) requestPlaced() {
 	if !pl.Config.Shadow { // else the gateway has chosen
 		pl.Cluster.Health.ObserveGrant(&l.Reservation.Plan, l.Reservation.Grant.Index, l.Reservation.Grant.Load)
 		pl.Cluster.Shares.Count(pl.Shared.Clock(), l.Chosen)
+		if pl.Config.KeepsModels() {
+			pl.Cluster.Facts.Placed(pl.Shared.Clock(), l.Reservation.Request.ModelName)
+		}
 		if pl.Cluster.Metrics.Needed() {
 			pl.Metrics.Adapter = pl.Cluster.Engines.AddRequest(pl.Metrics.Model, l.Chosen, l.Tokens)
 		}
@@ -59,7 +62,7 @@ func (s *Serving) requestPlaced() {
 // sessionPlaced counts a request that was placed by whether it is where its session belongs.
 func (s *Serving) sessionPlaced() {
 	pl := s.Of
-	if !pl.Config.ReadsSession() {
+	if !pl.Config.PlacesSessions() {
 		return
 	}
 	order, result := pl.Lease.Reservation.Plan.Home.Order, request.Displaced

@@ -106,8 +106,14 @@ func (b *basis) routedTo() string {
 func (s *Serving) server() string {
 	pl := s.Of
 	served := pl.Gateway.ServedBy()
-	if served == "" || !pl.Config.AmongClusters() {
+	if !pl.Config.AmongClusters() {
+		if rank, is := lb.RankOf(pl.Lease.Chosen); is && served != "" {
+			return lb.RankAddr(served, rank) // a retry names the same
+		}
 		return served
+	}
+	if served == "" {
+		return ""
 	}
 	in, reported := &pl.Config.Clusters, pl.Gateway.Cluster()
 	holds := func(name string) bool {
@@ -123,7 +129,7 @@ func (s *Serving) server() string {
 	return reported
 }
 
-// lists reports whether the address is one of the view's endpoints.
+// lists reports whether the address is one of the view's endpoints, or of the servers whose ranks these are.
 func lists(v *lb.View, addr string) bool {
-	return v != nil && slices.ContainsFunc(v.Endpoints, func(e lb.Endpoint) bool { return e.Addr == addr })
+	return v != nil && slices.ContainsFunc(v.Endpoints, func(e lb.Endpoint) bool { return lb.ServerOf(e.Addr) == addr })
 }

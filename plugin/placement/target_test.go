@@ -53,3 +53,29 @@ func TestTargetOfHeaders(t *testing.T) {
 		}
 	}
 }
+
+// Late is who finds more requests at the chosen endpoint than are in time there; of no target nothing is said.
+func TestInTime(t *testing.T) {
+	target := lb.Target{TTFT: time.Second}
+	for name, c := range map[string]struct {
+		target lb.Target
+		load   int64
+		slope  float64
+		want   string
+	}{
+		"no target":             {lb.Target{}, 9, 1, ""},
+		"the last one in time":  {target, 4, 1, "in_time"},
+		"one more":              {target, 5, 1, "late"},
+		"in time at any number": {target, 9, 0, "in_time"},
+	} {
+		l := lease{Chosen: "b:1", Load: c.load}
+		l.Reservation.Grant.Index = 1
+		l.Reservation.Plan.Target = c.target
+		l.Reservation.Plan.Candidates = []lb.Candidate{
+			{Addr: "a:1", OverSlope: 1}, {Addr: "b:1", OverSlope: c.slope, Capacity: 4.5},
+		}
+		if got := l.InTime(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -48,6 +48,9 @@ func (s *Serving) JudgeAnswer() {
 func (s *Serving) judge(now time.Duration) {
 	pl := s.Of
 	outcome := lb.Outcome{}
+	if !pl.Response.Reached {
+		pl.noteNone(now)
+	}
 	s.learnUsage(now, &outcome)
 	s.learnRates()
 	verdict := pl.Judge.judged()

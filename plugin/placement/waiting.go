@@ -43,7 +43,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	of := w.of
 	v, q := of.Shared, &of.Config.Queue
 	of.Traits.Read(of.Gateway)
-	w.Class, w.Since, w.refusal = of.Traits.Class(of.Config), cmp.Or(w.Since, now), lb.ReasonAtCapacity
+	w.Class, w.Since, w.refusal = of.Class(), cmp.Or(w.Since, now), lb.ReasonAtCapacity
 	w.Scope, w.Config, w.Cluster, w.Context, w.Rank = of.Scope, of.Config, of.Cluster, of.Context, w.Class.Rank
 	if q.TenantHeader != "" {
 		w.tenant = learned.TenantName(of.Traits.Value(q.TenantHeader))
@@ -87,10 +87,18 @@ func (w *waiting) plan(most time.Duration) lb.Wait {
 	of := w.of
 	q := &of.Config.Queue
 	return lb.Wait{
-		Max: most, Class: w.Class.Class, Tenant: w.Turn, Strict: q.Order == config.Strict, Aging: q.Aging,
+		Max: most, Class: w.Class.Class, Tenant: w.turn(), Strict: q.Order == config.Strict, Aging: q.Aging,
 		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
 		TenantLength: q.TenantLength(), Limits: of.Cluster.CapsOf(of.Config), Place: &w.place,
 	}
+}
+
+// turn returns who takes turns for the request: its tenant, and where sessions do its session.
+func (w *waiting) turn() uint64 {
+	if !w.of.Config.QueuesSessions() {
+		return w.Turn
+	}
+	return lb.TurnOf(w.Turn, w.of.Session.Key)
 }
 
 // longest returns for how long the request waits at most: not beyond the time in which a gateway in front of this
@@ -116,6 +124,11 @@ func parseTimeout(text string) (d time.Duration, ok bool) {
 
 // MayWait reports whether the request waits, or has waited, in a queue.
 func (w *waiting) MayWait() bool { return w.of.Lease.Reservation.Plan.Wait.Waits() }
+
+// IsUnplanned reports whether the request waits for a plan.
+func (w *waiting) IsUnplanned() bool {
+	return w.of.Phase == PhaseReserving && w.MayWait() && len(w.of.Lease.Reservation.Plan.Candidates) == 0
+}
 
 // IsQueued reports whether the request is in a queue. With Redis it may only wait for an answer.
 func (w *waiting) IsQueued() bool {
@@ -170,7 +183,7 @@ func (w *waiting) heldBytes() int {
 // reservedAs notes the reservation with which the request may wait.
 func (w *waiting) reservedAs(l *lease) {
 	w.ID, w.Store, w.Redis = l.Reservation.id, l.store, l.Redis != nil
-	w.View, w.PlannedAt = l.Reservation.view, l.plannedAt
+	w.View, w.PlannedAt, w.Unplanned = l.Reservation.view, l.plannedAt, w.IsUnplanned()
 }
 
 // AppendText appends the class and the wait to a line of the access log, where a queue is configured.

@@ -12,6 +12,7 @@ import (
 // explain notes which rule has decided for the chosen endpoint, and which one was next best, as far as that is known.
 func (l *lease) explain(m *measured.Request) {
 	w := l.why()
+	m.Target = l.InTime()
 	if m.Rule = w.Rule.String(); w.Rule == lb.Unknown {
 		return
 	}
@@ -32,6 +33,19 @@ func (l *lease) why() lb.Why {
 		return lb.Why{Rule: lb.ByBudget, RunnerUp: lb.Full}
 	}
 	return r.Grant.Why
+}
+
+// InTime returns whether the answer is expected as soon as it is wanted, "" if no target has had a part in the choice.
+// Late is one that finds more requests at the endpoint than are in time there, or than its engine runs at once.
+func (l *lease) InTime() string {
+	r := &l.Reservation
+	switch {
+	case l.Chosen == "" || r.Plan.Target == (lb.Target{}) || r.Grant.Index >= len(r.Plan.Candidates):
+		return ""
+	case r.Plan.Candidates[r.Grant.Index].Late(l.Load):
+		return "late"
+	}
+	return "in_time"
 }
 
 // RunnerUp returns what debug headers show of the endpoint that was next best: its address, and by how much the request

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/budget"
 )
 
@@ -63,7 +64,7 @@ func Read(status int, headers [][2]string, wall func() time.Duration) (r budget.
 	for _, h := range headers {
 		in.header(h[0], strings.TrimSpace(h[1]))
 	}
-	if status == 429 || status == 503 || status == 529 {
+	if answer.RefusesForNow(status) {
 		r.RetryAfter, says = in.wait()
 		if silent = !says; silent && status == 429 {
 			r.RetryAfter, says = silentRetry, true

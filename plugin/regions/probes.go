@@ -29,16 +29,15 @@ func (r *Regions) NewProbe(
 	return &Probe{s: s, context: context, regions: r, rulesOf: rulesOf, balance: balance, open: true}
 }
 
-// Answer answers the probe of another region, and returns what becomes of it until then. A stranger learns nothing: the
-// request goes on as any other. Who has a probe that was signed knows of the path, and may not make the servers work by
-// it: if it is old, was answered, or is for another region, it gets a 404.
-func (p *Probe) Answer(homes []*config.Config, text string) (a host.Action, answered bool) {
+// Answer answers the probe of another region, and returns what becomes of it until then. One that none of the homes
+// takes gets an empty 404, whoever has made it: servers are not made to work by it, and a stranger learns nothing of
+// the region.
+func (p *Probe) Answer(homes []*config.Config, texts region.Texts) host.Action {
 	r := p.regions
-	wall, signed := r.GW.Wall(), false
+	wall := r.GW.Wall()
 	for _, c := range homes {
 		h := r.Of(c)
-		route, err := h.key.ReadProbe(text, c.Regions.Name, wall)
-		signed = signed || route.From != ""
+		route, key, err := h.keys.ReadProbe(texts, c.Regions.Name, wall)
 		if err != nil {
 			continue
 		}
@@ -49,23 +48,25 @@ func (p *Probe) Answer(homes []*config.Config, text string) (a host.Action, answ
 		if err != nil {
 			break
 		}
-		return p.hold(h, c, &route, views), true
+		return p.hold(key, c, &route, views)
 	}
-	r.Stats.Count(stats.ForgedProbes, 1)
-	if signed {
-		p.reply(404, nil)
+	if len(homes) > 0 {
+		r.Stats.Count(stats.ForgedProbes, 1)
 	}
-	return host.Hold, signed
+	p.reply(404, nil)
+	return host.Hold
 }
 
-// hold answers a probe of a home, at once or later.
-func (p *Probe) hold(h *Home, c *config.Config, probe *region.Route, views []region.View) host.Action {
+// hold answers a probe of a home, at once or later, with the key by which it was signed.
+func (p *Probe) hold(key *region.Key, c *config.Config, probe *region.Route, views []region.View) host.Action {
 	r := p.regions
 	p.inCallback = true
 	p.s.SetCluster(c.Regions.Header, c.Regions.Cluster)
 	r.survey(r.ReadClock(), p.context, p.rulesOf(c), func(state region.State) {
 		reply := func() {
-			p.reply(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, r.GW.Wall(), state, views)}})
+			wall := r.GW.Wall()
+			told := state.SharedBy(r.Of(c).replays.Askers(wall, c.Regions.Interval))
+			p.reply(204, [][2]string{{headerAnswer, key.SignAnswer(probe, wall, told, views)}})
 		}
 		switch {
 		case !p.open: // whoever asked has left

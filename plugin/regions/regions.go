@@ -23,9 +23,10 @@ import (
 // The headers and the path by which the gateways of regions speak with each other.
 const (
 	ProbePath    = "/.well-known/warmgate/region"
-	HeaderProbe  = "x-warmgate-probe"
+	headerProbe  = "x-warmgate-probe"
 	headerAnswer = "x-warmgate-probe-answer"
-	HeaderHop    = "x-warmgate-hop"
+	headerHop    = "x-warmgate-hop"
+	ofNew        = "-new" // behind the name of a header: signed with the new secret, while that is being replaced
 )
 
 // Regions is the part of a VM that knows of other regions: it asks their gateways how they are, and answers theirs.
@@ -52,13 +53,36 @@ func New(
 	}
 }
 
-// Home is this region as configurations with equal regions see it. Those of one name and secret share what they know.
+// ProbeHeaders and HopHeaders are those of a probe, and of a request that was forwarded. Texts in the second ones are
+// signed with the new secret, while it is being replaced.
+var (
+	ProbeHeaders = [...]string{headerProbe, headerProbe + ofNew}
+	HopHeaders   = [...]string{headerHop, headerHop + ofNew}
+)
+
+// Texts returns what a request has in such headers, each of which read returns; false if it has none of them.
+func Texts(headers [2]string, read func(name string) string) (t region.Texts, ok bool) {
+	t = region.Texts{Text: read(headers[0]), New: read(headers[1])}
+	return t, t != region.Texts{}
+}
+
+// inHeaders returns texts as headers.
+func inHeaders(headers [2]string, t region.Texts) [][2]string {
+	list := [][2]string{{headers[0], t.Text}}
+	if t.New != "" {
+		list = append(list, [2]string{headers[1], t.New})
+	}
+	return list
+}
+
+// Home is this region as configurations with equal regions see it. Those of one name share what they know, whatever
+// their secrets: these may be replaced while the servers of a peer are adopted.
 type Home struct {
 	of       *Regions
 	Config   *config.Config // one of them
 	usedAt   time.Duration
 	Board    *region.Board
-	key      *region.Key
+	keys     region.Keys
 	replays  *region.Replays
 	snapshot *region.Snapshot
 	leader   process.Leadership
@@ -92,14 +116,14 @@ func (r *Regions) Of(c *config.Config) *Home {
 		}
 	}
 	// Configurations that differ share what they know, as of the time before one was replaced.
-	kv, key := r.GW.KV(), region.NewKey(string(c.Regions.Secret))
-	name := process.KeyRegions + key.Digest(c.Regions.Name)
+	kv, name := r.GW.KV(), process.KeyRegions+c.Regions.Name
 	if r.id == 0 {
 		r.id = r.GW.Random()
 	}
 	h := &Home{
 		of: r, Config: c, usedAt: r.Clock(),
-		Board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: key,
+		Board:   region.NewBoard(kv, name+"/board", c.Regions.Board()),
+		keys:    region.KeysOf(string(c.Regions.Secret), string(c.Regions.Previous)),
 		replays: region.NewReplays(kv, name+"/probes"), snapshot: region.NewSnapshot(kv, c.Regions.Memory),
 		leader: process.Leadership{KV: kv, ID: r.id, Key: name + "/prober"},
 		Loads:  map[string]*redisLoads{},
@@ -145,7 +169,7 @@ func (r *Regions) ask(now time.Duration, h *Home, asked map[string]bool) {
 		h.prober = nil
 		return
 	case taken || h.prober == nil:
-		h.prober = region.NewProber(h.Board, h.key, uint32(r.GW.Random()))
+		h.prober = region.NewProber(h.Board, h.keys, uint32(r.GW.Random()))
 	}
 	if every := h.Config.Regions.Interval; every < process.TickPeriod {
 		r.wakeAt(now, now+every)
@@ -163,13 +187,13 @@ func (r *Regions) ask(now time.Duration, h *Home, asked map[string]bool) {
 
 func (r *Regions) askPeer(now time.Duration, h *Home, peer int) {
 	prober := h.prober
-	text, err := prober.Ask(now, r.GW.Wall(), peer)
+	texts, err := prober.Ask(now, r.GW.Wall(), peer)
 	if err != nil {
 		r.note(err)
 		return
 	}
 	call := host.ProbeCall{
-		Path: ProbePath, Header: HeaderProbe, Text: text, Answer: headerAnswer, Timeout: region.Timeout,
+		Path: ProbePath, Headers: inHeaders(ProbeHeaders, texts), Answer: headerAnswer, Timeout: region.Timeout,
 	}
 	err = r.GW.Probe(h.Config.Regions.Peers[peer].Cluster, call, func(text string) {
 		if text != "" {

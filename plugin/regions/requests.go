@@ -11,11 +11,11 @@ import (
 // This file is what requests need that come from other regions, or go there. Peers are known by their places in the
 // configuration.
 
-// Hop returns which region has forwarded a request to one of the homes, by the text that it has come with. subject is
+// Hop returns which region has forwarded a request to one of the homes, by the texts that it has come with. subject is
 // what both gateways see of it.
-func (r *Regions) Hop(homes []*config.Config, text, subject string) (from region.Hop) {
+func (r *Regions) Hop(homes []*config.Config, texts region.Texts, subject string) (from region.Hop) {
 	for _, c := range homes {
-		h := r.Of(c).key.ReadHop(text, c.Regions.Name, r.GW.Wall(), subject)
+		h := r.Of(c).keys.ReadHop(texts, c.Regions.Name, r.GW.Wall(), subject)
 		if h.Signed() && (h.Odd == nil || !from.Signed()) {
 			from = h
 		}
@@ -23,20 +23,21 @@ func (r *Regions) Hop(homes []*config.Config, text, subject string) (from region
 	return from
 }
 
-// SignHop returns the text with which a request is forwarded to a peer.
-func (h *Home) SignHop(peer int, subject string) string {
+// SignHop returns the headers with which a request is forwarded to a peer.
+func (h *Home) SignHop(peer int, subject string) [][2]string {
 	own := &h.Config.Regions
-	return h.key.SignHop(own.Name, own.Peers[peer].Name, h.of.GW.Wall(), subject)
+	return inHeaders(HopHeaders, h.keys.SignHop(own.Name, own.Peers[peer].Name, h.of.GW.Wall(), subject))
 }
 
-// Forward chooses a peer that has room for a request, and counts it there. tie decides between equal ones. adopted:
-// the request goes to the servers of the peer, else to its gateways. See [region.Board.Forward].
-func (h *Home) Forward(now time.Duration, matched []int, home int, tie uint64) (
-	peer int, why region.Reason, adopted bool,
-) {
-	peer, why = h.Board.Forward(now, matched, home, tie, h.Config.Regions.Allowed)
+// Forward chooses a peer that has room for a request, of those allowed, and counts it there. adopted: the request goes
+// to the servers of the peer, else to its gateways. See [region.Board.Forward].
+func (h *Home) Forward(now time.Duration, r region.Request) (peer int, why region.Reason, adopted bool) {
+	peer, why = h.Board.Forward(now, &r)
 	return peer, why, peer != region.None && h.Board.Adopted(peer)
 }
+
+// Answers reports whether a peer where the requests of the home may go answers, with room or without.
+func (h *Home) Answers() bool { return h.Board.Answers(h.Config.Regions.Allowed) }
 
 // Matched returns how many leading blocks of a prompt were sent to each peer, nil where the prompt does not matter.
 func (h *Home) Matched(now time.Duration, prompt *lb.Prefix) []int {

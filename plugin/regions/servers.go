@@ -13,7 +13,7 @@ func (r *Regions) seeServers(now time.Duration, h *Home, peer int) {
 	if cluster == "" || !h.Board.Adopted(peer) {
 		return
 	}
-	view := r.GW.KnownView(now, cluster, h.Config)
+	view := r.views.Known(now, cluster, h.Config)
 	if view == nil && r.Kind == config.Higress { // only a request that is sent there sees them
 		r.note(h.Board.Guess(now, peer))
 		return

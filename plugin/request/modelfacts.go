@@ -24,12 +24,13 @@ type Facts struct {
 	refused bool   // the endpoint does not have the model, or not with such a context
 }
 
-// NeedsBody reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
-// have, or may do so, or it is not known yet.
+// NeedsBody reports whether the body has to be read for its model: the configuration always goes by it, or the
+// endpoints of the cluster differ in what they have, or may do so, or it is not known yet.
 func (f *Facts) NeedsBody() bool {
 	of := f.of
 	cl := of.known()
-	return of.isForModel() && (cl != nil && cl.Facts.Active(of.env.Clock()) || f.readsLists()) &&
+	return of.isForModel() &&
+		(of.Config.NeedsModel() || cl != nil && cl.Facts.Active(of.env.Clock()) || f.readsLists()) &&
 		(f.inPath == 0 || of.Traits.Length == 0) && // else all is known
 		(of.Traits.Multipart || !of.Traits.notJSON && !of.Traits.Encoded)
 }
@@ -98,7 +99,9 @@ func (f *Facts) ModelID() uint64 {
 }
 
 // id returns the same number for all requests for one model by one path, since an endpoint may serve a model in one
-// API and not in another; 0 if the model is not known.
+// API and not in another; 0 if the model is not known. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func (f *Facts) id() uint64 {
 	of := f.of
 	model := f.ModelID()
@@ -162,6 +165,23 @@ func (f *Facts) IsFact(verdict lb.Verdict, addr string, status int) bool {
 		}
 	}
 	return f.refused
+}
+
+// inRegion stands for the endpoints of another region, where these have addresses.
+func inRegion(name string) string { return "region " + name }
+
+// NoteAbsentIn notes that another region has answered that it has not what the request is for: its model, most likely,
+// and if not, then no other request for that has to go there.
+func (f *Facts) NoteAbsentIn(region string) {
+	if f.of.isForModel() {
+		f.of.Cluster.Facts.Absent(f.of.env.Clock(), f.id(), inRegion(region))
+	}
+}
+
+// IsAbsentIn reports whether another region has answered so lately.
+func (f *Facts) IsAbsentIn(region string) bool {
+	model := f.id()
+	return model != 0 && f.of.Cluster.Facts.IsAbsent(f.of.env.Clock(), model, inRegion(region))
 }
 
 // StatesFact reports whether an answer that is not complete is an error that says that the endpoint does not have the

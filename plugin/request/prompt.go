@@ -29,10 +29,10 @@ type Prompt struct {
 func (u *Prompt) inspected(b *Content) {
 	of := u.of
 	u.Model = b.parts.ModelName(b.Text)
-	u.Work = Work{Info: b.info, Seen: len(b.Text) + b.skipped, Model: learned.Key{
-		Model: xxhash.Sum64String(u.Model),
-		Class: of.Traits.classID(of.Config), Tenant: of.Traits.tenantID(of.Config),
-	}}
+	u.Work = Work{Info: b.info, Seen: len(b.Text) + b.skipped}
+	u.Work.Model = learned.Key{
+		Model: xxhash.Sum64String(u.Model), Class: of.classID(), Tenant: of.Traits.tenantID(of.Config),
+	}
 	if b.whole && !b.info.Media && !b.info.Stateful && b.info.API != prompt.Unknown {
 		u.Work.Text = b.info.TextBytes
 	}

@@ -67,7 +67,7 @@ func (s *Subject) needsMore() bool {
 		return true
 	case !s.Computes():
 		return false
-	case s.Config.Unit == lb.Tokens:
+	case s.Config.Unit == lb.Tokens || s.Config.Queue.ByTurn():
 		return true
 	case !s.Config.ReadsModel():
 		return false
@@ -96,8 +96,11 @@ func (s *Subject) NeedsBodyInside() bool {
 	if ss.Find(s.Gateway, &s.Traits, c, nil, false); ss.mayBeInBody(&s.Traits, c) {
 		return true
 	}
-	if s.Idle() {
+	switch {
+	case s.Idle():
 		return false
+	case c.NeedsModel():
+		return true
 	}
 	known, now := s.clusters, s.env.Clock()
 	return slices.ContainsFunc(s.Config.Clusters.List, func(name string) bool {
@@ -135,14 +138,32 @@ func (s *Subject) PlanBody() BodyPlan {
 	return p
 }
 
+// Class returns the class of the request, nil where no queue is configured: of one of which nothing is read as if it
+// began a conversation.
+func (s *Subject) Class() *config.Class {
+	q := &s.Config.Queue
+	if !q.Enabled() {
+		return nil
+	}
+	return q.TurnClass(s.Traits.Value(q.ClassHeader), s.Prompt.Work.Info.Answered)
+}
+
+// classID returns the same number for all requests of one class, 0 where there is one class only.
+func (s *Subject) classID() uint16 {
+	if class := s.Class(); class != nil && len(s.Config.Queue.Classes) > 1 {
+		return class.ID
+	}
+	return 0
+}
+
 // NeedsPrompt reports whether more of the body matters than which session it is of.
 func (s *Subject) NeedsPrompt() bool {
 	c := s.Config
 	if !s.Computes() {
 		return s.What == prompt.Quiet && c.Clusters.Endpoint != nil // for its model, inside
 	}
-	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil || c.Prices.ByModel() ||
-		c.Scrapes(s.env.Kind) || c.Engines.ORCA
+	return c.Unit == lb.Tokens || c.Queue.ByTurn() || c.ReadsModel() || c.Clusters.Endpoint != nil ||
+		c.Prices.ByModel() || c.Scrapes(s.env.Kind) || c.Engines.ORCA
 }
 
 // Inspected takes over what is known of a body that could be read.

@@ -116,22 +116,6 @@ func (t *Traits) pathShape() prompt.API {
 	return prompt.Unknown
 }
 
-// Class returns the class of the request, nil where no queue is configured.
-func (t *Traits) Class(c *config.Config) *config.Class {
-	if !c.Queue.Enabled() {
-		return nil
-	}
-	return c.Queue.Class(t.Value(c.Queue.ClassHeader))
-}
-
-// classID returns the same number for all requests of one class, 0 where there is one class only.
-func (t *Traits) classID(c *config.Config) uint16 {
-	if class := t.Class(c); class != nil && len(c.Queue.Classes) > 1 {
-		return class.ID
-	}
-	return 0
-}
-
 // tenantID returns the same number for all requests of one tenant, 0 where no header names tenants.
 func (t *Traits) tenantID(c *config.Config) uint64 {
 	name := t.tenantName(c)

@@ -72,7 +72,7 @@ func (u *Prompt) compareCached(is answer.Usage, asExpected bool, o *lb.Outcome) 
 	stat.Count(stats.Cached, uint64(o.CachedTokens))
 	stat.Count(stats.Expected, uint64(o.ExpectedTokens))
 	if p.whole {
-		u.of.Cluster.Prompts.Sizes.Observe(is.Prompt, len(p.Blocks))
+		u.of.Cluster.Prompts.Sizes.Observe(is.Prompt, prompt.Recorded(p.Blocks))
 	}
 }
 

@@ -116,11 +116,5 @@ func (r *State) Unserved(from host.GatewayStream) (unserved, unseen bool) {
 		unseen = IsUnreached(details)
 		return unseen, unseen
 	}
-	switch r.Status {
-	case 503, 529:
-		return true, false
-	case 408, 499: // the client was slow or left
-		return false, false
-	}
-	return r.Status < 500, false
+	return answer.IsUnserved(r.Status), false
 }

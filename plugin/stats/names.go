@@ -43,6 +43,7 @@ const (
 	PushLimit   = "warmgate_endpoint_push_limit"          // cluster, endpoint: requests in flight (push: pending)
 	Clusters    = "warmgate_cluster_requests_total"       // cluster, result: sent to one of several clusters
 	APICalls    = "warmgate_api_calls_total"              // result: requests to the admission API
+	CallerCalls = "warmgate_api_caller_calls_total"       // caller, result: those of callers with tokens of their own
 	Panics      = "warmgate_recovered_panics_total"
 	Build       = "warmgate_build_info"  // version, revision
 	Policy      = "warmgate_policy_info" // policy: 1 while it is in force

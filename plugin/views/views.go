@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/recent"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/host"
@@ -22,8 +23,10 @@ import (
 // place of an address. So policies, stores, queues and health are the same on both levels.
 type Views struct {
 	*host.Env
-	stores *stores.Stores
-	lists  *recent.Cache[clusterScope, *clusterList]
+	stores   *stores.Stores
+	clusters clusters.Known
+	lists    *recent.Cache[clusterScope, *clusterList]
+	ranks    []rankedView
 }
 
 // clusterScope is a configuration that chooses among clusters, for one route.
@@ -42,9 +45,9 @@ type clusterList struct {
 }
 
 // New returns the views of a VM.
-func New(e *host.Env, st *stores.Stores) *Views {
+func New(e *host.Env, st *stores.Stores, cs clusters.Known) *Views {
 	return &Views{
-		Env: e, stores: st,
+		Env: e, stores: st, clusters: cs,
 		lists: recent.New[clusterScope, *clusterList](endpoints.MaxClusters, endpoints.ClusterAge),
 	}
 }
@@ -61,7 +64,7 @@ const BudgetScope = "budgets/clusters"
 // the clusters of the scope.
 func (v *Views) Of(now time.Duration, scope string, c *config.Config) *lb.View {
 	if !c.AmongClusters() {
-		return v.GW.View(now, scope, c)
+		return v.ranked(scope, v.GW.View(now, scope, c), c)
 	}
 	key := clusterScope{c, scope}
 	l, known := v.lists.Get(now, key)

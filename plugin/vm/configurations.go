@@ -114,7 +114,7 @@ func (v *VM) configure(name string, raw []byte, h config.Host) (*Plugin, bool) {
 		}
 	}
 	v.lastGood.reportRefusals(got)
-	p := v.activate(got.set)
+	p := v.activate(name, got.set)
 	if got.err != nil {
 		p.origin = origin{name, raw, got.digest}
 	}
@@ -138,14 +138,14 @@ func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin,
 		v.Stats.Set(stats.ConfigValid, 0)
 		return &Plugin{VM: v, ClusterHeaders: config.ClusterHeaders(raw), apis: config.RefusedAPIs(raw)}, true
 	}
-	p := v.activate(set)
+	p := v.activate(name, set)
 	p.apis = config.RefusedAPIs(raw)
 	return p, true
 }
 
-// activate puts a configuration in force.
-func (v *VM) activate(set *config.Set) *Plugin {
-	p := &Plugin{VM: v, Set: set, warned: map[string]bool{}}
+// activate puts a configuration of the plugin with the name in force.
+func (v *VM) activate(name string, set *config.Set) *Plugin {
+	p := &Plugin{VM: v, name: name, Set: set, warned: map[string]bool{}}
 	v.configs.add(p)
 	v.Stats.Pin(v.configs.priced())
 	v.Stats.Set(stats.ConfigValid, 1)
@@ -153,6 +153,7 @@ func (v *VM) activate(set *config.Set) *Plugin {
 	v.Stats.Count(stats.Panics, 0)
 	v.Stats.Store(v.Stores.Local.Stats)
 	v.Stores.Connect(set)
+	v.noteTargets(p)
 	return p
 }
 

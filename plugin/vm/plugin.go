@@ -10,6 +10,7 @@ import (
 // one VM.
 type Plugin struct {
 	VM             *VM
+	name           string          // of the plugin, which may have several configurations in force
 	Set            *config.Set     // nil: refused, without a last good one
 	ClusterHeaders []string        // by which routes take clusters, as far as the refused one names them
 	apis           config.APIPaths // of admission APIs in one that was refused as a whole
@@ -18,6 +19,7 @@ type Plugin struct {
 	calls  int             // made in its name and not answered yet
 	doneAt time.Duration   // when the gateway was done with it, 0 before
 	warned map[string]bool // clusters for which a too small prefix index was logged
+	added  []addedTarget   // targets that are to be asked whether they are open
 }
 
 // NewPlugin returns a configuration that has not been read yet, for a context of the gateway.

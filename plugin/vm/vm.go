@@ -40,6 +40,7 @@ type VM struct {
 	Gains     *gains.Gains       // says what was gained
 	listener  *Plugin            // the newest configuration at the latest tick
 	gauges    *gauges.Gauges     // what the statistics show
+	targets   targetTimes        // those with budgets
 	Duplicate bool               // the plugin was found twice in one filter chain
 	Line      []byte             // memory for lines of the access log
 	Fields    []measured.Field   // memory for those of a request
@@ -49,13 +50,14 @@ type VM struct {
 // New returns the state of a VM in a gateway of the given kind.
 func New(gw host.Gateway, kind config.Host) *VM {
 	e := &host.Env{GW: gw, Kind: kind, Stats: stats.New(gw.Metrics())}
-	v := &VM{configs: &configs{}, lastGood: &lastGood{Env: e, turns: map[string]uint64{}}}
+	v := &VM{configs: &configs{}, targets: targetTimes{}}
+	v.lastGood = &lastGood{Env: e, turns: map[string]uint64{}}
 	v.Env, v.Clusters, v.Prompts = e, clusters.Known{}, request.NewPrompts()
 	v.Bodies = request.NewBodies(e, v.Prompts)
 	v.Ticks = &ticks{Env: e, newest: v.configs.newestTicker}
 	v.WakeAt = v.Ticks.wakeAt
 	v.Stores = stores.New(e)
-	v.Views = views.New(e, v.Stores)
+	v.Views = views.New(e, v.Stores, v.Clusters)
 	v.Waiters = waiters.New(e, v.Stores, v.Views)
 	v.Scraping = engines.NewScraping(e, v.configs.allParts, v.Clusters, v.Stores)
 	v.Lists = v.Scraping.NewLists()
@@ -75,6 +77,9 @@ func (v *VM) tick(p *Plugin) {
 	v.Ticks.rearm(&p.Ticker, now, stores.Earlier(next, v.Waiters.Poll(now)))
 	p.dropIfDone()
 	v.listen()
+	if len(p.added) > 0 {
+		v.Guard("targets that are added again", func() { v.reopen(now, p) }, nil)
+	}
 	if !v.Ticks.due(now) {
 		return
 	}
@@ -101,6 +106,7 @@ func (v *VM) tick(p *Plugin) {
 	}
 	v.Stores.Heartbeat(now, v.configs.parts)
 	v.refreshLastGood()
+	v.Guard("limits set at run time", func() { v.API.RefreshLimits(now) }, nil)
 	v.Waiters.CountOwners(now)
 	v.setInForce()
 	v.gauges.Set(now)

@@ -47,6 +47,7 @@ type Waiter struct {
 	Until     time.Duration // when its wait is over
 	PlannedAt time.Duration
 	View      *lb.View // that it was planned by
+	Unplanned bool     // it could not be planned by that: it waits for a plan
 	Store     lb.Store
 	Redis     bool       // that is one in Redis: so it may only wait for an answer
 	ID        lb.LeaseID // there
@@ -68,6 +69,9 @@ func (w *Waiter) inQueue() bool { return w.Store.Waits(w.ID) }
 const (
 	// maxReplans is how many waiting requests are planned again in one tick. With Redis each costs two commands.
 	maxReplans = 4
+	// maxFirstPlans is the same of those that have had no plan yet, in a store that needs no command, and maxFirstRedis
+	// in Redis: once there is something to choose from, they are not to be overtaken.
+	maxFirstPlans, maxFirstRedis = 64, 16
 	// capsPeriod is how often one of the requests that wait with equal caps brings the latest ones to its queue.
 	capsPeriod = time.Second
 	// replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
@@ -132,14 +136,40 @@ func (w *Waiters) Poll(now time.Duration) (next time.Duration) {
 // others. Of those that have equal caps one is planned again from time to time anyway: its caps count for all.
 func (w *Waiters) Refresh(now time.Duration) {
 	stale := w.stale(now)
-	order.By(stale, byArrival)
-	for _, s := range stale[:min(len(stale), maxReplans)] {
+	order.By(stale, byTurn)
+	for _, s := range stale[:min(len(stale), mostPlans(stale))] {
 		s.Cluster.CapsAt = now
 		w.RunAs(s.Context, "a new plan for a waiting request", s.Callee.PlanAgain, s.Callee.GrantRecovered)
 	}
 }
 
 func byArrival(a, b **Waiter) bool { return (*a).Since < (*b).Since }
+
+// byTurn has those that have had no plan yet come first: what is open is granted to the first one that is planned. Of
+// these, higher classes come first.
+func byTurn(a, b **Waiter) bool {
+	x, y := *a, *b
+	switch {
+	case x.Unplanned != y.Unplanned:
+		return x.Unplanned
+	case x.Unplanned && x.Rank != y.Rank:
+		return x.Rank < y.Rank
+	}
+	return x.Since < y.Since
+}
+
+// mostPlans returns how many of those to be planned again, which are in the order of byTurn, are in this tick.
+func mostPlans(stale []*Waiter) int {
+	first := slices.IndexFunc(stale, func(s *Waiter) bool { return !s.Unplanned })
+	if first < 0 {
+		first = len(stale)
+	}
+	most := maxFirstPlans
+	if first > 0 && stale[0].Redis {
+		most = maxFirstRedis
+	}
+	return max(maxReplans, min(first, most))
+}
 
 // stale returns the requests to be planned again.
 func (w *Waiters) stale(now time.Duration) (stale []*Waiter) {
@@ -148,8 +178,10 @@ func (w *Waiters) stale(now time.Duration) (stale []*Waiter) {
 		cfg   *config.Config
 	}
 	views := map[source]*lb.View{}
+	hurry := false
 	for s := range w.Held {
-		if now-s.PlannedAt < replanAfter || s.Until-now < replanAfter {
+		hurry = hurry || s.Unplanned
+		if !s.mayReplan(now) {
 			continue
 		}
 		from := source{s.Scope, s.Config}
@@ -160,11 +192,22 @@ func (w *Waiters) stale(now time.Duration) (stale []*Waiter) {
 			}, nil)
 			views[from] = view
 		}
-		if view != s.View || !seen && now-s.Cluster.CapsAt >= capsPeriod {
+		// endpoints may be used again that are in the view
+		due := s.Unplanned && view != nil && len(view.Endpoints) > 0 && now-s.PlannedAt >= capsPeriod
+		if due || view != s.View || !seen && now-s.Cluster.CapsAt >= capsPeriod {
 			stale = append(stale, s)
 		}
 	}
+	if hurry {
+		w.GW.Hurry(now)
+	}
 	return stale
+}
+
+// mayReplan reports whether the request may be planned again at all. One that only waits for an endpoint to be there
+// may at any time, unless that needs commands.
+func (w *Waiter) mayReplan(now time.Duration) bool {
+	return w.Unplanned && !w.Redis || now-w.PlannedAt >= replanAfter && w.Until-now >= replanAfter
 }
 
 // ForwardWaiting has requests that wait go to other regions, those that came first before the others, as long as there

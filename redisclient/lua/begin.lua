@@ -11,7 +11,7 @@ if lease[2] == '' then
   call('HDEL', KEYS[2], ARGV[1])
   return {-2}
 end
-local old = waits and not lease[2] and sub(waits, 71) or '' -- the id under which the request has waited so far
+local old = waits and not lease[2] and sub(waits, 75) or '' -- the id under which the request has waited so far
 local known = old ~= '' and call('HMGET', KEYS[2], old, 'g')
 if known and known[1] and #known[1] < 9 and known[1] ~= '' then
   lease[2] = known[1]

@@ -7,8 +7,10 @@
 -- The states are one list of numbers, WIDTH for each target, because every run makes its tables again. Of a target at
 -- offset o in it, s[o + 1] is when that was, in ms; s[o + 2] and s[o + 3] are the tokens and requests that are missing
 -- from its buckets; s[o + 4] is its deficit; s[o + 5] is for how many ms it is closed; s[o + 6] and s[o + 7] are its
--- tokens and requests a minute; s[o + 8] is when it last took a request, and s[o + 9] the mean time between two.
-local WIDTH, LIFE, PART = 9, '7200000', 1024 -- PART: numbers that are packed at once; Lua has no room for many more
+-- tokens and requests a minute; s[o + 8] is when it last took a request, and s[o + 9] the mean time between two;
+-- s[o + 10] is for how many ms callers were told to ask again; s[o + 11] is 1 if its next request finds out whether it
+-- is closed for longer.
+local WIDTH, LIFE, PART = 11, '7200000', 1024 -- PART: numbers that are packed at once; Lua has no room for many more
 
 -- numbers returns n numbers that are packed in a value from a position on.
 local function numbers(value, at, n)
@@ -55,4 +57,5 @@ local function advance(s, o, now)
   s[o + 3] = left > 0 and left or 0
   left = s[o + 5] - elapsed
   s[o + 5] = left > 0 and left or 0
+  s[o + 10] = math.max(0, s[o + 10] - elapsed)
 end

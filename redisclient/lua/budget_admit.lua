@@ -23,14 +23,23 @@ local function charge_target(b, n, places, limits, rounds, fewest, behind, now, 
   local s, chosen = b.states, behind
   repeat chosen = chosen % n + 1 until rounds[chosen] and rounds[chosen] <= fewest
   for i = 1, fewest > 0 and n or 0 do
-    local o, most = places and places[i] or 9 * i - 9, rounds[i] and tokens or tokens * 0.5
+    local o = places and places[i] or WIDTH * (i - 1)
     local before = s[o + 4]
     local deficit = before + fewest * limits[5 * i - 4]
-    if deficit > most then deficit = most end
+    if deficit > tokens then deficit = tokens end
     if deficit > before then s[o + 4] = deficit end
   end
   local o = places and places[chosen] or WIDTH * (chosen - 1)
   s[o + 4] = s[o + 4] - tokens
+  local common = math.huge -- rounds that are due to all
+  for i = 1, n do
+    local at = places and places[i] or WIDTH * (i - 1)
+    if s[at + 5] == 0 then common = math.min(common, s[at + 4] / limits[5 * i - 4]) end
+  end
+  for i = 1, n do
+    local at = places and places[i] or WIDTH * (i - 1)
+    s[at + 4] = without_common(s[at + 4], common, limits[5 * i - 4])
+  end
   if s[o + 6] > 0 then s[o + 2] = s[o + 2] + tokens end
   if s[o + 7] > 0 then s[o + 3] = s[o + 3] + 1 end
   if s[o + 8] > 0 and now > s[o + 8] then
@@ -38,6 +47,7 @@ local function charge_target(b, n, places, limits, rounds, fewest, behind, now, 
     s[o + 9] = s[o + 9] > 0 and s[o + 9] + (interval - s[o + 9]) / 8 or interval
   end
   s[o + 8], b.last = now, o / WIDTH + 1
+  if s[o + 11] > 0 then s[o + 5], s[o + 11] = math.max(s[o + 5], 3000), 0 end
   return chosen, o
 end
 
@@ -46,17 +56,19 @@ end
 -- and admit also returns in how many ms that is, and whether a rate is another one than before, so that the states have
 -- to be written. limits are the weight of each target, its tokens and requests a minute, and its caps of requests and
 -- of tokens in flight; full are those at a cap. key is by which a request asks again, nil if it does not. extra is what
--- is set aside for those that wait: see queue_grant.lua. With peek nothing is charged.
-local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, peek)
+-- is set aside for those that wait: see queue_grant.lua. With peek nothing is charged. is_told, if there is one,
+-- returns whether the times count that others were told.
+local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, peek, is_told)
   local places = b.names ~= names and place_targets(b, names, now)
   local aside, ahead, growth
   if b.refusals then aside, ahead, growth = asides(b, n, places, limits, now, key, bonus) end
   if extra and #extra > 0 then aside = with_extra(b, aside or {}, extra) end
+  local told = is_told and is_told() and {least = math.huge} -- by the times that others were told
   local s, last, after, is_other = b.states, WIDTH * (b.last - 1), 0, false
   local rounds, fewest, least, first, at = {}, math.huge, math.huge, 1, 0
   local r = 0 -- where the limits of a target are
   for i = 1, n do
-    local o = places and places[i] or 9 * i - 9
+    local o = places and places[i] or WIDTH * (i - 1)
     local elapsed, missing, missing_requests, closed = now - s[o + 1], s[o + 2], s[o + 3], s[o + 5]
     local rate, request_rate, interval = s[o + 6], s[o + 7], s[o + 9]
     if elapsed >= 0 or elapsed <= -1000 then
@@ -68,16 +80,21 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
         if missing_requests < 0 then missing_requests = 0 end
         closed = closed > elapsed and closed - elapsed or 0
         s[o + 2], s[o + 3], s[o + 5] = missing, missing_requests, closed
+        s[o + 10] = s[o + 10] > elapsed and s[o + 10] - elapsed or 0
       end
     end
     local weight, new_rate, new_request_rate = limits[r + 1], limits[r + 2], limits[r + 3]
     r = r + 5
-    if elapsed >= 60000 and missing == 0 and missing_requests == 0 and closed == 0 then -- it is like a new one
+    local asks = s[o + 11] > 0 and elapsed < 3600000
+    if elapsed >= 60000 and missing == 0 and missing_requests == 0 and closed == 0 and not asks then -- like a new one
       s[o + 4], s[o + 6], s[o + 7], s[o + 8], s[o + 9], interval = 0, new_rate, new_request_rate, 0, 0, 0
+      s[o + 10], s[o + 11] = 0, 0
     else
       if o == last then after = i end
       if rate ~= new_rate or request_rate ~= new_request_rate then
-        s[o + 6], s[o + 7], is_other = new_rate, new_request_rate, true
+        missing = rescaled(missing, rate, new_rate)
+        missing_requests = rescaled(missing_requests, request_rate, new_request_rate)
+        s[o + 2], s[o + 3], s[o + 6], s[o + 7], is_other = missing, missing_requests, new_rate, new_request_rate, true
       end
     end
     local wait, more = closed, nil
@@ -93,7 +110,6 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
     end
     if wait <= 0 and not full[i] then
       more = (tokens - s[o + 4]) / weight
-      if more < 0 then more = 0 end
       rounds[i] = more
       if more < fewest then fewest = more end
     end
@@ -107,8 +123,16 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
       if more > wait then wait = more end
     end
     if wait < least then least, first, at = wait, i, o end
+    if told then
+      wait = math.max(wait, s[o + 10])
+      if wait < told.least then told = {least = wait, first = i, at = o} end
+    end
   end
-  if fewest == math.huge then return first, at, least, is_other end
+  if fewest == math.huge and told and told.least <= least + 5000 then return told.first, told.at, told.least end
+  if fewest == math.huge then
+    for i = 1, told and n or 0 do s[(places and places[i] or WIDTH * (i - 1)) + 10] = 0 end -- they begin again
+    return first, at, least, is_other
+  end
   if peek then return first, at, nil, is_other end
   return charge_target(b, n, places, limits, rounds, fewest, after, now, tokens)
 end

@@ -1,6 +1,6 @@
 -- Where the budgets of a scope are. What is left of them is in one key beside its table:
---   budget   string: <I2I2BI6: number of targets; which of them took the latest request, counted from 1, 0 for none;
---            number of refusals; when it was last given its time to live, in ms. For each target <ddddddddd: its
+--   budget2  string: <I2I2BI6: number of targets; which of them took the latest request, counted from 1, 0 for none;
+--            number of refusals; when it was last given its time to live, in ms. For each target <ddddddddddd: its
 --            state, in the order of budget.State. For each refusal <dddd: since when and until when it counts, in ms;
 --            its tokens; its target, counted from 0. For each refusal its key, 8 bytes. Then for each target its
 --            address and "\n"
@@ -15,7 +15,7 @@ local function read_budget(key)
   if value == '' then return {states = {}, last = 0, names = '', size = 0, renewed = 0} end
   local n, last, refused, renewed = struct.unpack('<I2I2BI6', value)
   local b = {states = numbers(value, 12, WIDTH * n), last = last, size = #value, renewed = renewed}
-  local at = 12 + 72 * n
+  local at = 12 + 8 * WIDTH * n
   if refused > 0 then
     b.refusals, at = numbers(value, at, 4 * refused), at + 32 * refused
     b.keys, at = string.sub(value, at, at + 8 * refused - 1), at + 8 * refused

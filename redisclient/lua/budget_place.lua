@@ -4,8 +4,24 @@
 -- is_unused returns whether a target was no candidate for a minute, and nothing is missing by now.
 local function is_unused(s, o, now)
   local elapsed, rate, request_rate = now - s[o + 1], s[o + 6], s[o + 7]
-  return elapsed >= 60000 and elapsed >= s[o + 5] and (rate == 0 or s[o + 2] <= elapsed * rate / 60000) and
+  return elapsed >= 60000 and elapsed >= s[o + 5] and (s[o + 11] == 0 or elapsed >= 3600000) and
+    (rate == 0 or s[o + 2] <= elapsed * rate / 60000) and
     (request_rate == 0 or s[o + 3] <= elapsed * request_rate / 60000)
+end
+
+-- rescaled returns what is missing from a bucket that gets another rate: it stays as full as it was.
+local function rescaled(missing, from, to)
+  if from == to or from == 0 then return missing end
+  if missing > from and to > from then return to + (missing - from) end
+  return missing / from * to
+end
+
+-- without_common returns a deficit without the rounds that are due to all.
+local function without_common(deficit, common, weight)
+  if common > 0 and common < math.huge then
+    deficit = math.max(deficit - common * weight, math.min(deficit, 0))
+  end
+  return math.max(-4194304, math.min(deficit, 4194304))
 end
 
 -- forget_unused removes the targets that are not among the names and are unused.

@@ -8,6 +8,15 @@ local function refusal(b, key)
   return at and (at - 1) / 8
 end
 
+-- tell notes that a caller was told to ask again in so many ms, at the target at offset o.
+local function tell(s, o, ms, tokens, is_full)
+  local rate, requests, interval, pace = s[o + 6], s[o + 7], s[o + 9], 0
+  if rate > 0 then pace = math.min(tokens, rate) * 60000 / rate end
+  if requests > 0 then pace = math.max(pace, math.min(1, requests) * 60000 / requests) end
+  if is_full or pace == 0 then pace = math.max(pace, interval == 0 and 250 or interval) end
+  s[o + 10] = ms + math.min(pace, 5000)
+end
+
 -- remember notes a refusal of a request with a key, at the target at offset o, unless there are too many.
 local function remember(b, key, now, till, tokens, o)
   b.refusals, b.keys = b.refusals or {}, b.keys or ''

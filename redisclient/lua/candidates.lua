@@ -5,8 +5,8 @@
 --   list     the key of the list, or of the part if this is not the last one
 --   parts    the keys of the other parts, if this is the last one
 -- ARGV     owner keep_ms list_ms classes hashes members budgets addr...
---   classes  in the last part: <ddddddd each: base, slope, weight, cap, capacity, over_slope, cap in tokens; in the
---            others: empty
+--   classes  in the last part: <ddddddd each: base, slope, weight, cap, capacity, over_slope, cap in tokens; one also
+--            for a list without candidates. In the others: empty
 --   hashes   in the last part: the lower half of the hash of each address of the whole list, 4 bytes each
 --   members  <I2 each: the class of a candidate of this part, counted from 0
 --   budgets  in the last part of a list with budgets: for each address of the whole list <ddddd: weight; tokens and
@@ -22,7 +22,8 @@
 local keep, addrs = tonumber(ARGV[2]), {}
 for i = 8, #ARGV do addrs[i - 7] = ARGV[i] end
 enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
-local at, given, used = rows(KEYS[1], KEYS[2], addrs, keep)
+local at, given, used = {}, 0, 0
+if #addrs > 0 then at, given, used = rows(KEYS[1], KEYS[2], addrs, keep) end
 if not at then return redis.error_reply('WGFULL too many endpoints in the scope') end
 -- Rows are given in the order of the list, so most lists are a few runs.
 local head, runs, class, first, count = redis.call('GETRANGE', KEYS[1], 0, 11), {}, nil, 0, 0

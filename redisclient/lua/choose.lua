@@ -4,12 +4,13 @@
 -- describes KEYS, ARGV and the answer; begin.lua comes before this text.
 local hashes, chain = first + 6 * runs, ARGV[3]
 local tokens, tie, unit, each, stall, count, whole, wait, length, prompt_tokens, ttl, due
-local left, pages, parts, places, held, credit, cached, stalls
+local left, pages, parts, places, held, credit, cached, stalls, inner, plain
 if prompt then
-  tokens, tie, unit, each, stall, count, whole, wait, length, prompt_tokens, ttl, due =
-    unpack('<dI4BI4dBddddI4B', ARGV[2])
+  tokens, tie, unit, each, stall, count, inner, whole, wait, length, prompt_tokens, ttl, due =
+    unpack('<dI4BI4dBBddddI4B', ARGV[2])
   left = due > 0 and call('PTTL', prompt) -- here, since no error may occur once something was counted
-  pages, parts, places, held = match(prompt, chain, count)
+  plain = count - inner
+  pages, parts, places, held = match(prompt, chain, plain)
 else
   tokens, tie, unit, each, stall = unpack('<dI4BI4d', ARGV[2])
 end
@@ -18,11 +19,12 @@ if held then
   -- An endpoint that has a block has all blocks before it too: it computed them first, and engines evict the ends of
   -- prompts first. So the index of the last block that it has is how many it has.
   local byte, find, before = string.byte, string.find, nil
-  local worths, oldest, short = 11 * count + 1, math.floor(ttl / 4000), #ARGV[2] > 63 and {}
+  local worths, oldest, short = 11 * count + 1, math.floor(ttl / 4000), #ARGV[2] > 64 and {}
   if #chain > 15 * count then worths = worths + 4 * count end
-  for at = 64, short and #ARGV[2] or 0, 6 do short[sub(ARGV[2], at, at + 3)] = unpack('<I2', ARGV[2], at + 4) end
-  for k = #held, 1, -1 do
-    local holders = held[k]
+  for at = 65, short and #ARGV[2] or 0, 6 do short[sub(ARGV[2], at, at + 3)] = unpack('<I2', ARGV[2], at + 4) end
+  local all, shift = finer(prompt, chain, count, inner, held, pages, parts)
+  for m = #all, 1, -1 do
+    local holders, k = all[m], m > #held and m + shift or m
     for i = 1, holders ~= before and 19 or 0, 6 do
       local endpoint, low, high = sub(holders, i, i + 3), byte(holders, i + 4, i + 5)
       local age = (now - low - 256 * high + 8) % 65536 - 8
@@ -163,23 +165,31 @@ if home and ties > 1 then
     tied[1], ties = where, 1
   end
 end
-local wanted
+local wanted, patience
 if factor == 0 and full and unpack('<I4', waits, 13) > 0 then -- it may rather wait for an endpoint that is full
   local lowest = ties > 0 and least or math.huge
   for k = 1, #full, 2 do
     local c = full[k] % 65536
     local cost = full[k + 1] - whole * (credit[c] or 0)
     if cost < lowest then
-      lowest, wanted = cost, cached[c] and (math.floor(full[k] / 65536) - 17) / 9
+      lowest, wanted = cost, cached[c] and full[k]
     end
+  end
+  if wanted then
+    local most, takes = unpack('<I4I4', waits, 13)
+    local upto = unpack('<I4', chain, 11 * count + 4 * cached[wanted % 65536] - 3)
+    if ties > 0 and takes > 0 then most = math.min(most, takes * (upto / length)) end
+    patience = math.floor(math.floor(most) / 10) * 10
+    wanted = patience > 0 and (math.floor(wanted / 65536) - 17) / 9
   end
 end
 if waits and (ties == 0 or wanted or byte(t, 16) > 0) then
-  local answer, c = enqueue(KEYS, ARGV, t, v, {full = ties == 0, wanted = wanted or 65535, tokens = tokens,
+  local answer, c = enqueue(KEYS, ARGV, t, v, {full = ties == 0, wanted = wanted or 65535,
+    patience = patience, tokens = tokens,
     cached = cached, chain = chain, count = count, length = length, prompt_tokens = prompt_tokens})
   if c and prompt then -- it was granted candidate c
     local at = hashes + 4 * c
-    record(prompt, chain, count, pages, parts, places, held, sub(v, at, at + 3), now, ttl, left)
+    record(prompt, chain, plain, pages, parts, places, held, sub(v, at, at + 3), now, ttl, left)
   end
   return answer
 end
@@ -202,5 +212,5 @@ call('SETRANGE', KEYS[1], r - 1, pack('<I3I6', requests + 1, sum + tokens))
 call('HSET', KEYS[2], ARGV[1], pack(prompt and '<I2I4BB' or '<I2I4B', (r - 17) / 9, tokens, 0, blocks))
 if not prompt then return pack('<I2I4I8', i, requests + 1, sum + tokens) .. why end
 local hash = hashes + 4 * i
-record(prompt, chain, count, pages, parts, places, held, sub(v, hash, hash + 3), now, ttl, left)
+record(prompt, chain, plain, pages, parts, places, held, sub(v, hash, hash + 3), now, ttl, left)
 return pack('<I2I4I8BI4', i, requests + 1, sum + tokens, blocks, tokens) .. why

@@ -3,12 +3,13 @@
 --
 -- KEYS     as for reserve.lua
 -- ARGV     as for reserve.lua
---   wait   <I4I4I4I4I2I2BI2BdI4I4I4I4I6I4I4: for how many ms it has waited already, 4294967295 for a new request; max,
---          aging and patience in ms; skip; class; rank; places reserved for the class; 1 for strict order; weight;
+--   wait   <I4I4I4I4I4I2I2BI2BdI4I4I4I4I6I4I4: for how many ms it has waited already, 4294967295 for a new request;
+--          max, aging, patience, and the time in which all of its prompt is computed, 0 if unknown, in ms; skip; class;
+--          rank; places reserved for the class; 1 for strict order; weight;
 --          length of the queue; length for one tenant in one class, 0 for none; places reserved for all classes; key
 --          of its list; when it came by this server's clock, in ms, 0 for unknown, and its number; in how
---          many ms its owner is silent unless it polls before; then its tenant, 8 bytes; and for one that is planned
---          anew its id so far, 8 bytes: the ticket takes the place of that one
+--          many ms its owner is silent unless it polls before; then its tenant and its program, 8 bytes; and for one
+--          that is planned anew its id so far, 8 bytes: the ticket takes the place of that one
 -- t, v     the table and its list of candidates
 -- plan     what choose.lua knows of it; nil for a request of which own says that it waits already
 -- Returns  the answer of reserve.lua; and the index of the candidate, if it was granted one. nil for a request that
@@ -16,11 +17,17 @@
 --@function enqueue(KEYS, ARGV, t, v, plan)
 --@use queue
 local call, sub, pack, unpack = redis.call, string.sub, struct.pack, struct.unpack
-local age, max, aging, patience, skip, number, rank, reserved, strict, weight, length, share,
-  places, key, came, seq, silence, tenant_at = unpack('<I4I4I4I4I2I2BI2BdI4I4I4I4I6I4I4', ARGV[4])
+local age, max, aging, _, _, skip, number, rank, reserved, strict, weight, length, share,
+  places, key, came, seq, silence, tenant_at = unpack('<I4I4I4I4I4I2I2BI2BdI4I4I4I4I6I4I4', ARGV[4])
 local q, id, is_new = open_queue(KEYS[1], t, sub(KEYS[2], #KEYS[1])), ARGV[1], age == 4294967295
 local name = pack('<I2', number) .. sub(ARGV[4], tenant_at, tenant_at + 7)
-local lists, classes, flows = q.lists, q.classes, q.flows
+local lists, classes, flows, ours = q.lists, q.classes, q.flows, sub(name, 1, 6) -- ours: class and tenant
+local kin = {} -- flows of the tenant; with too many a new program has one of these
+for _, f in ipairs(flows) do
+  if f.of == ours then kin[#kin + 1] = f end
+end
+if not flows[name] and #kin >= 128 then name = kin[unpack('<I4', name, 7) % #kin + 1].name end
+local held -- requests that wait, by class and tenant, and by tenant
 local inflight = 0 -- requests at all endpoints, 1 at least
 -- The name of the owner's key and that of the list end after "own:" and "view:", that of the table with "table".
 local owner, view = sub(KEYS[2], #KEYS[1]), string.format('%13s', sub(KEYS[3], #KEYS[1] + 1))
@@ -128,7 +135,7 @@ local function over_parts()
 end
 
 -- youngest returns the flow with the youngest ticket: of the class that is most over its part, of several the lowest,
--- and there of the flows with the most. It reads no others.
+-- and there of the tenants with the most. It reads no others.
 local function youngest(over, within)
   local best, victim, latest, highest = {}, nil, 0, 0
   for _, f in ipairs(flows) do
@@ -137,7 +144,7 @@ local function youngest(over, within)
       if b then
         d = over[f.class] - over[b.class]
         if d == 0 then d = f.class.rank - b.class.rank end
-        if d == 0 then d = f.waiting - b.waiting end
+        if d == 0 then d = held[f.of] - held[b.of] end
       end
       if d > 0 then best = {f} elseif d == 0 then best[#best + 1] = f end
     end
@@ -155,22 +162,23 @@ end
 -- most of the queue, if the request's own has nothing waiting in any class; else of a class above its part, if the
 -- request's own is below or the other one lower; else of its own class, of one with more.
 local function find_victim()
-  local over, mine = over_parts()
-  local own, held, most = flows[name] and flows[name].waiting or 0, {}, nil
+  local over, beyond = over_parts()
+  local most
+  held = {}
   for _, f in ipairs(flows) do
-    local tenant = sub(f.name, 3)
-    held[tenant] = (held[tenant] or 0) + f.waiting
+    local tenant = sub(f.of, 3)
+    held[f.of], held[tenant] = (held[f.of] or 0) + f.waiting, (held[tenant] or 0) + f.waiting
     if held[tenant] > math.max(1, q.waiting / 2) then most = tenant end
   end
-  local all = held[sub(name, 3)] or 0
+  local all, own = held[sub(ours, 3)] or 0, held[ours] or 0
   local victim = all == 0 and most and youngest(over, function(f)
-    return sub(f.name, 3) == most and f.class.waiting > f.class.reserved
+    return sub(f.of, 3) == most and f.class.waiting > f.class.reserved
   end)
   return victim or youngest(over, function(f)
     local c = f.class
-    return c.id ~= number and over[c] > 0 and (mine < 0 or c.rank > rank) and
-      (f.waiting > 1 or sub(f.name, 3) == sub(name, 3) or 2 * (all + 1) <= q.waiting)
-  end) or youngest(over, function(f) return f.class.id == number and f.waiting >= own + 2 end)
+    return c.id ~= number and over[c] > 0 and (beyond < 0 or c.rank > rank) and
+      (held[f.of] > 1 or sub(f.of, 3) == sub(ours, 3) or 2 * (all + 1) <= q.waiting)
+  end) or youngest(over, function(f) return f.class.id == number and held[f.of] >= own + 2 end)
 end
 
 -- evict evicts a request for one more, if there is one to evict.
@@ -205,10 +213,14 @@ local function ahead(c)
   if c and (c.waiting > 0 or c.served > start) then start = c.served end
   local own, work, up_to = f and f.waiting or 0, f and f.tokens or 0, virtual
   if f and (f.waiting > 0 or f.served > virtual) then up_to = f.served end
-  up_to = up_to + work
+  local programs = {[ours] = f and q.takes_turns(f) and 0 or 1} -- that take turns, by class and tenant
+  for _, o in ipairs(flows) do
+    if q.takes_turns(o) then programs[o.of] = (programs[o.of] or 0) + 1 end
+  end
+  up_to = up_to + work * programs[ours]
   for _, o in ipairs(flows) do
     if o.class == c and o ~= f and o.waiting > 0 then
-      local n = served(up_to - o.served, o.tokens, o.waiting)
+      local n = served((up_to - o.served) / programs[o.of], o.tokens, o.waiting)
       own, work = own + n, work + n * o.tokens / o.waiting
     end
   end
@@ -287,7 +299,7 @@ end
 -- have to wait; and whether that is likely to be too late.
 local function outlook(is_open)
   local mean, due = interval()
-  if is_open or q.waiting == 0 or mean <= 0 then return 0, false end
+  if is_open or q.waiting == 0 or mean <= 0 or unpack('<I2', v, 15) == 0 then return 0, false end
   local c, f, limit, by_aging = classes[sub(name, 1, 2)], flows[name], max / mean, math.huge
   local before, work, others, by_weights, rivals, size = ahead(c)
   local of_class, known_by, of_flow, flow_known_by = parts(c, f, mean)
@@ -310,14 +322,14 @@ end
 
 -- admit returns nothing if one more request may wait: then in a full queue one was evicted for it.
 local function admit(is_open)
-  local others, f = places - reserved, flows[name] -- others: places kept free for other classes
+  local others, here = places - reserved, 0 -- others: places kept free for other classes
   local ms, hopeless = outlook(is_open)
   if hopeless then return -6, math.floor(ms) end
   for _, c in ipairs(classes) do
     if c.id ~= number then others = others - math.min(c.reserved, c.waiting) end
   end
-  local below_share = share == 0 or not f or f.waiting < share
-  if below_share and (q.waiting < length - math.max(0, others) or evict()) then return nil end
+  for _, f in ipairs(kin) do here = here + f.waiting end
+  if (share == 0 or here < share) and (q.waiting < length - math.max(0, others) or evict()) then return nil end
   return -5, ms == 0 and plan.expected and plan.expected(q) or math.floor(ms)
 end
 
@@ -361,8 +373,12 @@ local function flow()
   local f = flows[name]
   if not f or f.waiting == 0 then forget_flows() end
   if not f then
-    f = {name = name, class = c, served = 0, tokens = 0, chances = 0, granted = 0, last = 0, waiting = 0, ages = 0,
-      text = ''}
+    local sum, n = 0, 0 -- of the others of the tenant
+    for _, o in ipairs(flows) do
+      if o.of == ours and q.takes_turns(o) then sum, n = sum + o.served, n + 1 end
+    end
+    f = {name = name, of = ours, class = c, served = sum / math.max(n, 1), tokens = 0, chances = 0, granted = 0,
+      last = 0, waiting = 0, ages = 0, text = ''}
     flows[#flows + 1], flows[name] = f, f
   end
   if f.waiting == 0 then f.served = math.max(f.served, c.virtual) end
@@ -372,12 +388,11 @@ end
 -- add adds the request's ticket behind those that came before it.
 local function add(l, is_open)
   q.read_clock()
-  if q.waiting == 0 then
+  if not q.waits_for('runs') then
     q.fade(math.max(0, 1 - math.max(0, q.now - q.last) / 60000))
     q.last, q.running = q.now, 1
   end
   q.places = inflight
-  if is_open then q.running = 0 end
   q.strict, q.seq = strict, (q.seq + 1) % 2 ^ 32
   local f, by_age = flow(), is_new and q.now or q.now - age
   -- The age is off by as much as commands took. With another clock, of a server that took over, it is better.
@@ -391,10 +406,11 @@ local function add(l, is_open)
     if last < came or last == came and n < seq then break end
     at = at - 85
   end
-  q.set(f, sub(s, 1, at - 1) .. id .. owner .. pack('<I6I4I4I4I4', came, seq, max, aging, patience) ..
+  q.set(f, sub(s, 1, at - 1) .. id .. owner .. pack('<I6I4I4I4I4', came, seq, max, aging, plan.patience or 0) ..
     pack('<I2BI2I2', plan.wanted, l.number, skip, 0) .. ending() .. sub(s, at))
   q.uncount(f, -1, -math.max(math.floor(tokens(0)), 1))
   l.waiting = l.waiting + 1
+  if is_open or not q.waits_for('runs') then q.running = 0 end
   q.skip = math.max(q.skip, skip)
   if plan.wanted ~= 65535 then q.patient = q.patient + 1 end
 end

@@ -2,7 +2,7 @@
 --
 -- KEYS     table rows budget
 -- ARGV     addr...
--- Returns  <d: this server's time in ms. For each address <I3I6ddddddddd: requests, tokens, and its state as it was
+-- Returns  <d: this server's time in ms. For each address <I3I6ddddddddddd: requests, tokens, and its state as it was
 --          when it was last written; 0 for what is not known
 --@use time budget_key
 local t, rows = redis.call('GETRANGE', KEYS[1], 0, -1), redis.call('HMGET', KEYS[2], unpack(ARGV))

@@ -22,7 +22,8 @@
 -- The hash expires after the longest TTL of cache entries that an owner has. The expiry is extended by each script that
 -- adds a page, since the hash may be new then, and otherwise by each owner now and then.
 --
--- A chain is the blocks of a prompt: their keys, 8 bytes each, then the fields of their own pages, 3 bytes each.
+-- A chain is the blocks of a prompt that are recorded: their keys, 8 bytes each, then the fields of their own pages, 3
+-- bytes each. A reservation also has its inner blocks (prompt.Block), which are looked up and not recorded.
 --
 -- Redis creates a script's functions and tables again in every run. Most prompts are short, and most of the following
 -- code is rarely needed. Therefore there are few functions, tables are created only when something is put into them,

@@ -22,8 +22,9 @@
 -- A script that grants tells its caller, in what is called grants where its answer is described: for each ticket of an
 -- owner in the same gateway that was granted a row, or was evicted, the name of its owner as in tickets, then the 25
 -- bytes. Owners are in the same gateway if the first 5 of the 16 bytes are the same.
--- A flow is named by class <I2 and tenant 8. Times are in ms of this server's clock. A ticket that is granted a row is
--- a lease at once: its entry in own becomes that. A ticket without its entry in own is void.
+-- A flow is named by class <I2, tenant 4 and its program 4; "of" is the first 6 of these. Times are in ms of this
+-- server's clock. A ticket that is granted a row is a lease at once: its entry in own becomes that. A ticket without
+-- its entry in own is void.
 --@function open_queue(tablekey, data, caller)
 local call, sub, pack, unpack, find = redis.call, string.sub, struct.pack, struct.unpack, string.find
 local base = sub(tablekey, 1, -6)
@@ -64,7 +65,7 @@ if sub(head, 1, 8) == epoch then
     local f = {}
     f.name, f.served, f.tokens, f.chances, f.granted, f.last, f.waiting, f.ages,
       at = unpack('<c10ddddI6I4I6', head, at)
-    f.class = classes[sub(f.name, 1, 2)]
+    f.class, f.of = classes[sub(f.name, 1, 2)], sub(f.name, 1, 6)
     flows[i], flows[f.name] = f, f
   end
 elseif head ~= '' then
@@ -138,22 +139,24 @@ local function fits(row, cap, token_cap)
   return (cap == 0 or n[1] < cap) and (token_cap == 0 or n[2] < token_cap)
 end
 
--- remove removes the ticket at a position. Those at the positions of passes were passed by it.
+-- remove removes the ticket at a position. Those at the positions of passes, by flow, were passed by it.
 local function remove(f, at, passes)
-  local s, out, from = text(f), {}, 1
-  for _, p in ipairs(passes or {}) do
-    out[#out + 1] = sub(s, from, p + 50)
-    out[#out + 1] = pack('<I2', math.min(unpack('<I2', s, p + 51) + 1, 65535))
-    from = p + 53
+  for g, of in pairs(passes or {}) do
+    local s, out, from = text(g), {}, 1
+    for _, p in ipairs(of) do
+      out[#out + 1] = sub(s, from, p + 50)
+      out[#out + 1] = pack('<I2', math.min(unpack('<I2', s, p + 51) + 1, 65535))
+      from = p + 53
+    end
+    set(g, table.concat(out) .. sub(s, from))
   end
-  out[#out + 1] = sub(s, from, at - 1)
+  local s = text(f)
   if at < (f.from or 1) then f.from = nil end
   local wants, number = unpack('<I2B', s, at + 46)
   local l = lists[-number]
   if l then l.waiting = l.waiting - 1 end
   if wants ~= NO_ROW then q.patient = q.patient - 1 end
-  out[#out + 1] = sub(s, at + SIZE)
-  set(f, table.concat(out))
+  set(f, sub(s, 1, at - 1) .. sub(s, at + SIZE))
   uncount(f, 1, work(s, at))
 end
 

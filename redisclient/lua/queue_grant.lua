@@ -39,7 +39,8 @@ local function grant(row, own_id, own_key, f, at, passes, out_of_turn)
     q.virtual, c.served = c.served, c.served + served / c.weight
   end
   c.odd = c.odd + ((out_of_turn and 1 or 0) - c.odd) / 16
-  c.virtual, f.served = f.served, f.served + served
+  c.virtual = q.start
+  f.served = f.served + served * programs(f)
   remove(f, at, passes)
   if q.running == 1 then note(f) end
   l[1], l[2] = l[1] + 1, l[2] + tokens
@@ -79,10 +80,11 @@ end
 
 --@use turns
 
--- has_budgets returns whether somebody waits for endpoints with budgets.
-local function has_budgets()
+-- waits_for returns whether somebody waits who has a list with such a thing: runs, if there is an endpoint on it at
+-- all; budgets, if its endpoints have some.
+function q.waits_for(what)
   for _, l in ipairs(lists) do
-    if l.budgets and l.waiting > 0 then return true end
+    if l.waiting > 0 and (l[what] or '') ~= '' then return true end
   end
 end
 
@@ -105,7 +107,7 @@ local function dispatch_budgets(own_id, own_key)
 end
 
 -- asides returns what is set aside for those that wait: tokens, and the name of the target.
-function q.asides() return has_budgets() and open_turns().look() or {} end
+function q.asides() return q.waits_for('budgets') and open_turns().look() or {} end
 
 -- dispatch grants the open rows to those whose turn it is: the given ones, or all. A ticket of the caller that is
 -- granted a row is in q.granted then; other owners are notified.
@@ -115,8 +117,8 @@ function q.dispatch(rows, own_id, own_key)
   local exhausted, cold, failed = {}, {}, nil
   q.warm = nil
   q.read_clock()
-  if q.running == 0 and q.waiting > 0 then rows = nil end -- whether the clock runs from now on depends on all
-  local budgets = has_budgets()
+  if q.running == 0 and q.waits_for('runs') then rows = nil end -- whether the clock runs from now on depends on all
+  local budgets = q.waits_for('budgets')
   if budgets and open_turns then served = dispatch_budgets(own_id, own_key) end
   if not rows then
     q.scanned = now
@@ -172,5 +174,5 @@ function q.dispatch(rows, own_id, own_key)
       if grant(row, own_id, own_key, f, at, passes, out_of_turn) then exhausted, cold, failed = {}, {}, nil end
     end
   end
-  if not left then q.running = q.waiting > 0 and not next(exhausted) and 1 or 0 end
+  if not left then q.running = q.waits_for('runs') and not next(exhausted) and 1 or 0 end
 end

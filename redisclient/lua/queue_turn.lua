@@ -55,9 +55,9 @@ local function eligible(s, at, row)
   local r1, v1, _, r2, v2, _, r3, v3, _, r4, v4 = unpack('<I2I4BI2I4BI2I4BI2I4', s, at + 57)
   if r1 == NO_ROW then return true end
   local here = row == r1 and v1 or row == r2 and v2 or row == r3 and v3 or row == r4 and v4 or 0
-  if wants ~= NO_ROW and wants ~= row and waited < patience then
+  if wants ~= NO_ROW and wants ~= row and waited < patience then -- no longer than to compute what is missing here
     local there = wants == r1 and v1 or wants == r2 and v2 or wants == r3 and v3 or wants == r4 and v4 or 0
-    if there > here then return false end
+    if there > here and waited * there < patience * (there - here) then return false end
   end
   return not (r1 ~= row and v1 > here and open(l, r1) or
     r2 ~= NO_ROW and (r2 ~= row and v2 > here and open(l, r2) or
@@ -100,6 +100,18 @@ local function flow_of(class, row)
   return best, position
 end
 
+-- takes_turns returns whether a flow waits, or was served more than one that begins to wait now.
+function q.takes_turns(f) return f.waiting > 0 or f.served > f.class.virtual end
+
+-- programs returns how many programs of the flow's tenant take turns, itself included.
+local function programs(f)
+  local n = 0
+  for _, o in ipairs(flows) do
+    if o == f or o.of == f.of and q.takes_turns(o) then n = n + 1 end
+  end
+  return n
+end
+
 -- aged returns the aged classes, in their order, if several classes wait.
 local function aged()
   local is_aged, of = {}, {}
@@ -133,7 +145,11 @@ function q.correct(name, tokens)
     c.due = c.due - odd
     owe(c, usual)
   end
-  if f then f.served = math.max(0, f.served + tokens) end
+  if not f then return end
+  local n = programs(f)
+  local more = f.served + tokens * n
+  if tokens < 0 and n > 1 then more = math.max(more, math.min(f.served, c.virtual + tokens)) end
+  f.served = math.max(0, more)
 end
 
 -- owed returns the aged classes that are owed something, the one that is owed most in front.
@@ -168,26 +184,47 @@ local function next_in(of, row)
   end
 end
 
--- turn returns the ticket whose turn it is at the row: its flow, its position, the positions of those it passes, and
--- whether it has its turn because its class is aged.
+-- peers returns the flow, and behind it the others of its tenant that wait: those that were served least in front.
+local function peers(f)
+  local of, number = {}, {}
+  for i, o in ipairs(flows) do
+    if o ~= f and o.of == f.of and o.waiting > 0 then of[#of + 1], number[o] = o, i end
+  end
+  table.sort(of, function(a, b) return a.served < b.served or a.served == b.served and number[a] < number[b] end)
+  table.insert(of, 1, f)
+  return of
+end
+
+-- turn returns the ticket whose turn it is at the row: its flow, its position, by flow the positions of those it
+-- passes, and whether it has its turn because its class is aged.
 local function turn(row)
   local f, at = next_in(owed(), row)
   local usual, first_at = next_in(ordered(), row)
   local out_of_turn = f ~= nil and f.class ~= usual.class
   if not out_of_turn then f, at = usual, first_at end
   if not f then return nil end
-  local s, best, most, before, passes = text(f), nil, 0, {}, {}
-  for p = at, #s, SIZE do
-    if p == at or eligible(s, p, row) then
-      local skip, passed = unpack('<I2I2', s, p + 49)
-      local w = worth(s, p, row)
-      if not best or w > most and #before <= skip then best, most = p, w end
-      before[#before + 1] = p
-      if passed >= 3 * skip or #before > math.min(q.skip, 1000) then break end
+  q.start = f.served
+  local best, most, last, before, passes, n, done = nil, 0, 0, {}, {}, programs(f), false
+  for _, o in ipairs(peers(f)) do
+    local s = done and '' or text(o)
+    for p = o == f and at or 1, #s, SIZE do
+      if o == f and p == at or eligible(s, p, row) then
+        local skip, passed, tokens = unpack('<I2I2I4', s, p + 49)
+        local w = worth(s, p, row)
+        if not best or w > most and #before <= skip and
+          (o.served - f.served) / n <= math.max(1, tokens - saved(warm(s, p), row)) then
+          best, most, last = {o, p}, w, #before
+        end
+        before[#before + 1] = {o, p}
+        done = passed >= 3 * skip or #before > math.min(q.skip, 1000)
+        if done then break end
+      end
     end
   end
-  for i = 1, #before do
-    if before[i] < best then passes[#passes + 1] = before[i] end
+  for i = 1, last do
+    local o = before[i][1]
+    passes[o] = passes[o] or {}
+    table.insert(passes[o], before[i][2])
   end
-  return f, best, passes, out_of_turn
+  return best[1], best[2], passes, out_of_turn
 end

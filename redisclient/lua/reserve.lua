@@ -6,16 +6,17 @@
 -- ARGV     id params, and with blocks: chain. For a request that waits: id params chain wait, for one with a home: id
 --          params chain wait home. What is not needed in front of others is empty
 --   params  <dI4BI4d: tokens; tie; unit (0: requests, 1: tokens); what each request in flight costs beside its load,
---           in the unit; what it costs each of them if all of the prompt is computed. With blocks also <BddddI4B:
---           number of blocks; credit; by which part of it the credit rises with each request in flight at the candidate
---           with the fewest; length of the prompt in bytes; its tokens; TTL of cache entries in ms; 1 if the expiry of
---           the pages may have to be extended. Then for each endpoint with a shorter TTL <I4I2: the lower half of the
---           hash of its address, its TTL in ticks
+--           in the unit; what it costs each of them if all of the prompt is computed. With blocks also <BBddddI4B:
+--           number of blocks; how many of them are inner ones (prompt.Block); credit; by which part of it the credit
+--           rises with each request in flight at the candidate with the fewest; length of the prompt in bytes; its
+--           tokens; TTL of cache entries in ms; 1 if the expiry of the pages may have to be extended. Then for each
+--           endpoint with a shorter TTL <I4I2: the lower half of the hash of its address, its TTL in ticks
 --   wait    as in enqueue.lua
 --   home    <dI2: load factor, 0 for none, infinity for no bound; requests up to which a candidate of weight 1 is never
 --           too busy; then for each candidate in the order of lb.Home its index, <I2
---   chain   as in prefix.lua; then for each block its end in the prompt, <I4 in bytes; then, unless it is the same,
---           what it is worth to have the blocks up to it, <I4 in bytes
+--   chain   as in prefix.lua; then the keys of the inner blocks, and the fields of their pages; then for each block,
+--           the inner ones last, its end in the prompt, <I4 in bytes; then, unless it is the same, what it is worth to
+--           have the blocks up to it, <I4 in bytes. Blocks are numbered in this order
 -- Returns  <I2I4I8: index of the candidate, counted from 0; its requests and its tokens, with this request. With blocks
 --          also <BI4: how many leading blocks it has; the tokens that the lease counts for. For a choice that is made
 --          now <BI2d: lb.Rule; index of the runner-up, 65535 for none; by how much that costs more.
@@ -25,5 +26,5 @@
 --          poll.lua tells what becomes of it. {-5 or -6, ms}: the queue is full, or the expected wait is too long.
 --          If others were granted something (queue.lua): {the string, grants}, or the list with the grants at its end
 -- The reply is a string because a table would cost more than 1 µs. There are few arguments because each costs 0.1 µs.
-local enqueue, known_left, match, record
+local enqueue, known_left, match, finer, record
 --@use begin choose

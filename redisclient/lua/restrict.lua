@@ -2,7 +2,8 @@
 --
 -- KEYS     budget
 -- ARGV     addr said
---   said   <ddddd: the tokens and the requests that the target would still take, -1 for unknown; in how many ms all
---          tokens are there again, and all requests, 0 for unknown; in how many ms it takes anything, 0 for now
+--   said   <ddddddd: the tokens and the requests that the target would still take, -1 for unknown; in how many ms all
+--          tokens are there again, and all requests, 0 for unknown; in how many ms it takes anything, 0 for now; for
+--          how many ms it is closed at most; 1 if nobody has said anything, and it is to be asked whether it is open
 -- Returns  1; 0 for a target without a budget
 --@use budget_key restrict_budget

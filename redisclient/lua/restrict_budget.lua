@@ -3,8 +3,13 @@
 local b, now = read_budget(KEYS[1]), time_ms()
 local o, s = find_target(b, ARGV[1]), b.states
 if not o then return 0 end
-local tokens, requests, tokens_reset, requests_reset, closed = struct.unpack('<ddddd', ARGV[2])
+local tokens, requests, tokens_reset, requests_reset, closed, most, reopen = struct.unpack('<ddddddd', ARGV[2])
 advance(s, o, now)
+if reopen > 0 then
+  if s[o + 5] > 0 then s[o + 5], s[o + 11] = 0, 1 end
+  write_budget(KEYS[1], b, now)
+  return 1
+end
 if tokens >= 0 and s[o + 6] > 0 then
   s[o + 2] = math.max(s[o + 2], s[o + 6] - tokens)
 elseif tokens == 0 then
@@ -15,6 +20,7 @@ if requests >= 0 and s[o + 7] > 0 then
 elseif requests == 0 then
   closed = math.max(closed, requests_reset)
 end
-s[o + 5] = math.max(s[o + 5], math.min(closed, 3600000))
+if closed > most then closed, s[o + 11] = most, 1 end
+s[o + 5] = math.max(s[o + 5], closed)
 write_budget(KEYS[1], b, now)
 return 1

@@ -3,12 +3,13 @@
 --
 -- KEYS     table list budget tasks expiry
 -- ARGV     id key ttl_ms keep_ms params owner
---   id       16 bytes; key: 8 bytes, zeros for none
+--   id       16 bytes, which end in a mark and 2 bytes of the call; key: 8 bytes, zeros for none
 --   keep_ms  how long the table lives without heartbeats
---   params   as in spend.lua
+--   params   <dddd: as in spend.lua; in how many ms who is refused asks again at the latest, 0 for no such time; 1 if
+--            the caps are the caller's own: see lb.Budget
 -- Returns  the id, then as spend.lua; or that and the grants (queue.lua), if there are some. If no target can take the
 --          task as spend.lua, and the grants if there are some. {-3}: Redis does not have the list, run candidates.lua
---          first
+--          first. {-9}: the task that has the key is of another call
 local tablekey, lists = KEYS[1], redis.call('MGET', KEYS[1], KEYS[2])
 local t, v = lists[1] or '', lists[2]
 local head = string.sub(t, 1, 16)
@@ -17,10 +18,15 @@ local epoch = string.sub(head, 1, 8)
 local call, sub, unpack = redis.call, string.sub, struct.unpack
 local id, own, ttl = ARGV[1], ARGV[2] ~= NO_KEY and ARGV[2] or nil, tonumber(ARGV[3])
 if not v or sub(v, 1, 12) ~= sub(t, 1, 12) then return {-3} end
+local other = own and call('HGET', tasks, 'k' .. own)
+if other and sub(other, 13, 14) == sub(id, 13, 14) and sub(other, 15) ~= sub(id, 15) then
+  other = find(other)
+  if other and other.ended == 0 and now < other.till then return {-9} end
+end
 sweep(SWEEP)
 if #freed > 0 then t = call('GETRANGE', tablekey, 0, -1) end
 local marks = own and call('HMGET', tasks, 'b', 't', id, 'k' .. own) or call('HMGET', tasks, 'b', 't', id)
-local tokens, bonus = unpack('<dd', ARGV[5])
+local tokens, bonus, most, own_caps = unpack('<dddd', ARGV[5])
 local n, places, limits, full, names = read_list(t, v)
 local known = marks[3] and parse(id, marks[3]) or marks[4] and find(marks[4])
 if known and (known.ended == 0 or known.id == id) then
@@ -46,13 +52,21 @@ if known and (known.ended == 0 or known.id == id) then
     n, places, limits, full, names = read_list(t, v)
   end
 end
-local is_swept, b = budget, charged()
+local b = charged()
 local extra = string.byte(t, 16) > 0 and open_queue(tablekey, t, ARGV[6]).asides()
-local k, o, ms, is_other = admit(b, n, names, limits, full, now, tokens, bonus, own, extra)
+-- is_told returns whether the refusal is not remembered.
+local function is_told()
+  return not own or bonus <= 0 or not refusal(b, own) and b.refusals and #b.refusals >= 256
+end
+local k, o, ms = admit(b, n, names, limits, full, now, tokens, bonus, own, extra, false, is_told)
 if ms then
+  if is_told() then tell(b.states, o, ms, tokens, full[k]) end
   ms = math.ceil(ms)
-  if own and bonus > 0 then remember(b, own, now, now + 1.1 * ms + 1100, tokens, o) end
-  if is_swept or is_other or own and bonus > 0 then close() end
+  if not is_told() then
+    remember(b, own, now, now + 1.1 * (most > 0 and math.min(ms, most) or ms) + 1100,
+      full[k] and own_caps > 0 and 0 or tokens, o)
+  end
+  close()
   return {-7, struct.pack('<dI2', ms, k - 1) .. left(b.states, o), granted()}
 end
 if own then forget_refusal(b, own) end

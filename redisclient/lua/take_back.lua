@@ -54,14 +54,14 @@ end
 local function refund()
   local names, b, now, is_charged = targets(), nil, time_ms(), false
   for _, r in ipairs(next(names) and refunds or {}) do
-    b = b or read_budget(base .. 'budget')
+    b = b or read_budget(base .. 'budget2')
     local o = names[r[1]] and find_target(b, names[r[1]])
     if o then
       correct_target(b.states, o, now, -r[2], -1)
       is_charged = true
     end
   end
-  if is_charged then write_budget(base .. 'budget', b, now) end
+  if is_charged then write_budget(base .. 'budget2', b, now) end
 end
 
 for _, name in ipairs(redis.call('HKEYS', base .. 'untold')) do

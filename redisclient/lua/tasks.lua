@@ -1,18 +1,19 @@
 -- Tasks: functions of the scripts schedule, complete, renew and heartbeat. They need tablekey, the key of the table,
 -- and epoch, that of the table. A task counts in the table as a lease does, but belongs to the store and to no owner.
 -- It is in two keys beside the table, of which neither counts without the other:
---   tasks    hash: id, 16 bytes -> <BI2I4I4I6c8c8: how it ended, an lb.TaskEnd, 0 while it lives; row; tokens that it
---            was charged, and counts while it lives; for how long it lives unless it is renewed, in ms; when it ends,
---            or is forgotten if it has ended; the epoch in which it is counted; its key, zeros for none. Then its
---            address. "k" and a key -> the id of the latest task with the key. "b" -> the epoch in which all tasks are
---            counted; "c" -> another epoch and the cursor up to which they are; "t" -> the longest time that one lives
+--   tasks    hash: id, 16 bytes -> <BI2I4I4I6c8c8: how it ended, an lb.TaskEnd, 0 while it lives, CHARGED if it was
+--            abandoned and charged after that; row; tokens that it was charged, and counts while it lives; for how
+--            long it lives unless it is renewed, in ms; when it ends, or is forgotten if it has ended; the epoch in
+--            which it is counted; its key, zeros for none. Then its address. "k" and a key -> the id of the latest
+--            task with the key. "b" -> the epoch in which all tasks are counted; "c" -> another epoch and the cursor up
+--            to which they are; "t" -> the longest time that one lives
 --   expiry   sorted set: id -> when it ends, or is forgotten. "b" -> infinity: without it, ids were lost
 -- The number of owners in the table's head has FLAG added to it since there are tasks: if they are lost, a new epoch
 -- begins. In a new epoch heartbeats count the tasks again.
 --@use time budget_key budget_correct
-local FLAG, SWEEP = 4194304, 16 -- SWEEP: tasks that end in one step
+local FLAG, SWEEP, CHARGED = 4194304, 16, 4 -- SWEEP: tasks that end in one step
 local base = string.sub(tablekey, 1, -6)
-local budgetkey, tasks, expiry = base .. 'budget', base .. 'tasks', base .. 'expiry'
+local budgetkey, tasks, expiry = base .. 'budget2', base .. 'tasks', base .. 'expiry'
 local NO_KEY = '\0\0\0\0\0\0\0\0'
 local now, budget, freed = time_ms(), nil, {} -- budget: once it was read and changed; freed: rows
 

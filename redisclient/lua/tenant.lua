@@ -2,8 +2,8 @@
 --
 -- A scope of tenants (lb.IsOfTenants) has very many targets, of which each request names one. So the budget of each is
 -- in a field of its own, and no list has them:
---   tenants  hash: address -> its state <ddddddddd, in the order of budget.State; "" -> where forget_some continues: 2
---            or 5, which key it looks at next, and its cursors for that one and for the other
+--   tenants2 hash: address -> its state <ddddddddddd, in the order of budget.State; "" -> where forget_some continues:
+--            2 or 5, which key it looks at next, and its cursors for that one and for the other
 -- It lives for LIFE after the last change. Each address with a state has a row, unless the table was lost since.
 --
 -- ARGV[1] is the address.

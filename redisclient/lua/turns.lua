@@ -3,7 +3,7 @@
 -- else is known of it.
 --@function open_turns()
 --@use budget_key budget_place
-local AHEAD, key, turns = 8, base .. 'budget', {} -- AHEAD: tickets for which tokens are set aside
+local AHEAD, key, turns = 8, base .. 'budget2', {} -- AHEAD: tickets for which tokens are set aside
 local b, is_charged, all, offsets = read_budget(key), false, {}, {}
 local views, ahead, set, before, chosen = {}, {}, {}, {}, nil -- set: what is set aside: row, tokens and name of each
 
@@ -45,7 +45,8 @@ local function targets_of(l)
     for k = 1, WIDTH do t[k] = s[o + k] end
     local is_new = is_unused(t, 0, now)
     advance(t, 0, now)
-    if is_new then t[4], t[8], t[9] = 0, 0, 0 elseif o == WIDTH * (b.last - 1) then out.last = i end
+    if is_new then t[4], t[8], t[9], t[10], t[11] = 0, 0, 0, 0, 0 elseif o == WIDTH * (b.last - 1) then out.last = i end
+    t[2], t[3] = rescaled(t[2], t[6], l.limits[r + 2]), rescaled(t[3], t[7], l.limits[r + 3])
     t[6], t[7], out[i] = l.limits[r + 2], l.limits[r + 3], t
   end
   return out
@@ -162,25 +163,29 @@ function turns.choose(s, at)
   local view, aside, rounds, fewest = views[l], besides(l, s, at), {}, math.huge
   for i, t in ipairs(view) do
     if takes(t, tokens, aside[i]) then
-      rounds[i] = math.max(0, (tokens - t[4]) / t.weight)
+      rounds[i] = (tokens - t[4]) / t.weight
       fewest = math.min(fewest, rounds[i])
     end
   end
   local i = view.last or 0
   repeat i = i % #view + 1 until rounds[i] and rounds[i] <= fewest
-  chosen = {view = view, i = i, rounds = rounds, fewest = fewest, tokens = tokens}
+  chosen = {view = view, i = i, fewest = fewest, tokens = tokens}
   return l.rows[i]
 end
 
 -- charge charges the target that was chosen, and writes all targets of its list to the states.
 function turns.charge()
   local c, s = chosen, b.states
-  for i, t in ipairs(c.view) do
-    local most = c.rounds[i] and c.tokens or c.tokens * 0.5
-    t[4] = math.max(t[4], math.min(t[4] + c.fewest * t.weight, most))
+  for _, t in ipairs(c.view) do
+    t[4] = math.max(t[4], math.min(t[4] + math.max(0, c.fewest) * t.weight, c.tokens))
   end
   local t = c.view[c.i]
   t[4] = t[4] - c.tokens
+  local common = math.huge
+  for _, target in ipairs(c.view) do
+    if target[5] == 0 then common = math.min(common, target[4] / target.weight) end
+  end
+  for _, target in ipairs(c.view) do target[4] = without_common(target[4], common, target.weight) end
   if t[6] > 0 then t[2] = t[2] + c.tokens end
   if t[7] > 0 then t[3] = t[3] + 1 end
   if t[8] > 0 and now > t[8] then
@@ -188,6 +193,7 @@ function turns.charge()
     t[9] = t[9] > 0 and t[9] + (interval - t[9]) / 8 or interval
   end
   t[8], b.last, is_charged = now, t.o / WIDTH + 1, true
+  if t[11] > 0 then t[5], t[11] = math.max(t[5], 3000), 0 end
   for _, target in ipairs(c.view) do
     for k = 1, WIDTH do s[target.o + k] = target[k] end
   end

@@ -5,4 +5,4 @@
 -- this script, but by all others that grant, and by the next poll, which comes within 25 ms.
 local known_left, open_turns
 --@without turns
---@use prefix enqueue begin choose
+--@use prefix finer enqueue begin choose

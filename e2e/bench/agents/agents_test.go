@@ -220,3 +220,51 @@ func TestRound(t *testing.T) {
 		t.Errorf("failed: %v", r.Summary.Errors)
 	}
 }
+
+// What agents send in simulated time has the published shape.
+func TestShapeOfPrograms(t *testing.T) {
+	s := scenes[0]
+	s.warm, s.until = 2*time.Minute, 10*time.Minute
+	list, err := s.contenders()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.play(&list[len(list)-1], 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(programColumns.Show(&h))
+	n := float64(len(h.ttft))
+	if in, out := float64(h.in)/n, float64(h.out)/n; in < 31_000 || in > 36_000 || out < 420 || out > 470 {
+		t.Errorf("%.0f tokens in and %.0f out", in, out)
+	}
+}
+
+// With turns by session each agent is served as much.
+func TestPrograms(t *testing.T) {
+	s := scenes[1]
+	s.warm, s.until = 2*time.Minute, 20*time.Minute
+	list, err := s.contenders()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]figures{}
+	for i := range list {
+		if list[i].Config == nil {
+			continue
+		}
+		h, err := s.play(&list[i], 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of[list[i].Name] = h
+		t.Log(list[i].Name, programColumns.Show(&h))
+		if h.refused > 0 {
+			t.Errorf("%s: %d refused", list[i].Name, h.refused)
+		}
+	}
+	fair, usual := of[bySession], of["prefix_cache"]
+	if fair.fairness() > 1.3 || usual.fairness() < 1.5 {
+		t.Errorf("service of agents, max/min: %.2f by session, %.2f without", fair.fairness(), usual.fairness())
+	}
+}

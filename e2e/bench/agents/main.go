@@ -2,13 +2,16 @@
 // system prompt and cache markers that move, system prompts, tools and models behind long messages, pictures, answers
 // that a server keeps, counts of tokens before each turn, and an adapter that three of four servers have. Envoy's
 // least_request and ring_hash by session, the cache-aware routers of vLLM and SGLang, and Warmgate's prefix_cache with
-// its defaults meet the same simulated servers with the same sessions, in rotating order.
+// its defaults meet the same simulated servers with the same sessions, in rotating order. In simulated time it plays
+// programs of agents with pauses, and more of them than servers have room for.
 package agents
 
 import (
 	"context"
 	"flag"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
@@ -21,6 +24,14 @@ type settings struct {
 	sessions int
 	users    int
 	policies string
+	parts    string
+}
+
+// What is played: sessions with what is hard in their bodies, through a gateway; programs in simulated time.
+var parts = []string{"bodies", "programs"}
+
+func (s *settings) plays(part string) bool {
+	return s.parts == "" || slices.Contains(strings.Split(s.parts, ","), part)
 }
 
 func parse() (settings, error) {
@@ -31,6 +42,7 @@ func parse() (settings, error) {
 	flag.IntVar(&s.sessions, "sessions", 96, "sessions of a round")
 	flag.IntVar(&s.users, "users", 8, "sessions under way at once")
 	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders(), nameOf))
+	bench.OnlyFlag(&s.parts, "parts", parts)
 	flag.BoolVar(&quick, "quick", false, "one round with a third of the sessions")
 	flag.Parse()
 	if quick {
@@ -54,6 +66,24 @@ var Benchmark = bench.New("agents", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	rep := &report{settings: s, work: write(s.Seed, s.sessions)}
+	if s.plays("programs") {
+		var err error
+		if rep.programs, err = programs(s); err != nil {
+			return err
+		}
+	}
+	if s.plays("bodies") {
+		if err := rep.playBodies(ctx); err != nil {
+			return err
+		}
+	}
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line(),
+		rep.programs.Tabulate(programColumns, "scene, contender: median (min..max)"))
+}
+
+// playBodies has the contenders serve sessions through a gateway.
+func (rep *report) playBodies(ctx context.Context) error {
+	s := rep.settings
 	chosen, err := bench.Named(contenders(), s.policies, nameOf)
 	if err != nil {
 		return err
@@ -63,16 +93,13 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	list := rep.contenders
-	if err := compare.On(ctx, compare.Options{
+	return compare.On(ctx, compare.Options{
 		Workers: s.Workers, Servers: rep.work.servers(), First: compare.LeastRequest,
 	}, func(stage *compare.Stage) error {
 		return bench.Play(&rep.Runs, columns, "", s.Rounds, bench.Names(list, nameOf),
 			func(round int) (*workload, error) { return write(s.Seed+uint64(round), s.sessions), nil },
 			func(w *workload, i int) (result, error) { return play(ctx, &list[i], stage, w, s.users) })
-	}); err != nil {
-		return err
-	}
-	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
+	})
 }
 
 // report is the output of the benchmark.
@@ -82,6 +109,7 @@ type report struct {
 	settings   settings
 	work       *workload // of the first round
 	contenders []router.Contender
+	programs   bench.Runs[figures]
 }
 
 func ttft(r *result) float64       { return bench.MS(r.Summary.TTFT.Mean) }
@@ -120,6 +148,9 @@ func (rep *report) configuration() []string {
 		}
 		lines = append(lines, about)
 	}
+	if rep.settings.plays("programs") {
+		lines = append(lines, describePrograms()...)
+	}
 	return append(lines, rep.Notes...)
 }
 
@@ -129,6 +160,9 @@ var aims = []bench.Target{
 	{Name: "stays_share", Limit: 0.95, Least: true},
 	{Name: "ttft_vs_best", Limit: 1.05}, // as good as the best, within what two runs differ by
 	{Name: "not_found_share", Limit: 0.02},
+	{Name: "programs_stays_share", Limit: 0.95, Least: true},
+	{Name: "programs_ttft_vs_best", Limit: 1.05},
+	{Name: "fairness", Limit: 1.3},
 }
 
 // line returns the last line of the output: figures of prefix_cache, medians of the rounds, each with its spread. What
@@ -143,11 +177,12 @@ func (rep *report) line() bench.Line {
 	} {
 		l.Figure(name, rep.Spread("", own, of))
 	}
+	rep.ofPrograms(l, own)
 	ours, failed := rep.Of("", own), 0
 	for i := range ours {
 		failed += ours[i].Failed
 	}
-	if best := rep.best(own); len(ours) > 0 && best != nil {
+	if best := best(&rep.Runs, "", ttft, own); len(ours) > 0 && best != nil {
 		ratio := bench.Ratios(bench.Values(ours, ttft), best)
 		l.Figure("ttft_vs_best", &ratio)
 	}
@@ -155,12 +190,25 @@ func (rep *report) line() bench.Line {
 	return l
 }
 
-// best returns the lowest mean TTFT of each round among the others.
-func (rep *report) best(own string) (lowest []float64) {
-	rep.Each(func(_, contender string, runs []result) {
-		for round, x := range bench.Values(runs, ttft) {
+// ofPrograms puts into the line what the plugin's programs had.
+func (rep *report) ofPrograms(l bench.Line, own string) {
+	of := &rep.programs
+	l.Figure("programs_stays_share", of.Spread(thinking, own, (*figures).staying))
+	l.Figure("fairness", of.Spread(saturated, bySession, (*figures).fairness))
+	l.Figure("fairness_by_tenant", of.Spread(saturated, own, (*figures).fairness))
+	l.Figure("saturated_ttft_vs_tenant", of.Ratio(saturated, bySession, own, (*figures).meanTTFT))
+	if ours := of.Of(thinking, own); len(ours) > 0 {
+		ratio := bench.Ratios(bench.Values(ours, (*figures).meanTTFT), best(of, thinking, (*figures).meanTTFT, own))
+		l.Figure("programs_ttft_vs_best", &ratio)
+	}
+}
+
+// best returns the lowest figure of each round of a cell among the others.
+func best[R any](runs *bench.Runs[R], cell string, of func(*R) float64, own string) (lowest []float64) {
+	runs.Each(func(in, contender string, runs []R) {
+		for round, x := range bench.Values(runs, of) {
 			switch {
-			case contender == own:
+			case contender == own || in != cell:
 			case round == len(lowest):
 				lowest = append(lowest, x)
 			default:

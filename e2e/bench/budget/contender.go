@@ -2,18 +2,12 @@ package budget
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
-	"github.com/warmgate/warmgate/e2e/quotasim"
 )
 
 type settings struct {
@@ -42,6 +36,7 @@ const (
 	apiName     = "api"
 	killedName  = "api killed"
 	crowdName   = "api crowd"
+	keylessName = "api crowd keyless"
 )
 
 // crowd is how many workers there are for 71 slots where nobody follows the advice. With as few calls in a tick as
@@ -67,13 +62,22 @@ var contenders = []contender{
 		about: fmt.Sprintf("the same as api with %d workers, whatever is advised: most of them wait", crowd),
 	},
 	{
+		name: keylessName, own: true, asks: true, play: callersOf{crowd: crowd, keyless: true}.play(),
+		about: "the same without idempotency keys: nobody is remembered",
+	},
+	{
 		name: "proxy", own: true, play: playProxy,
 		about: "requests go through the gateway and wait there; half as many again at once as there are slots",
 	},
 	{
-		name: "sleeps", asks: true, play: playSleeps,
+		name: "sleeps", asks: true, play: playPublished(false),
 		about: fmt.Sprintf("the published service, first iteration, in this process; %d workers that sleep as long as "+
 			"it says; mean quantum %d tokens", batchWorkers, publishedQuantum),
+	},
+	{
+		name: "sleeps advised", asks: true, play: playPublished(true),
+		about: "its second iteration: waits with a jitter of 10 % that end with a tick of 100 ms, deficits that grow " +
+			"with the time since a model was served, and as many workers as it advises",
 	},
 	{
 		name: batchesName, play: playBatches(false),
@@ -117,154 +121,4 @@ func (g *game) sendBatch(ctx context.Context, batch []int, next func() string, e
 		}
 		return g.callUntil(ctx, batch[k], where)
 	})
-}
-
-// published places tasks as the first iteration of the published service does, by its pseudocode: weighted deficit
-// round robin in which each call adds its weight to every deficit, waits that are the same for all who ask, and charges
-// that nothing corrects. It is a server of this process, so that it costs less than a service.
-type published struct {
-	mu     sync.Mutex
-	models []publishedModel
-	last   time.Time
-	after  int // the model that was served last
-	tasks  map[string]int
-	number int
-}
-
-// publishedModel is the state of a model.
-type publishedModel struct {
-	name            string
-	quantum         float64 // tokens that a call adds to the deficit
-	slots           int
-	rate            float64 // tokens a minute
-	deficit, tokens float64
-	inflight        int
-}
-
-// What the pseudocode leaves open: how long to wait for a slot, and when nothing has to be waited for. Of its range,
-// 100 to 250 ms, and more than that for the second.
-const shortBackoff, defaultRetry = 100, 100 // ms
-
-// publishedQuantum is the mean quantum: the size of the task in the published example. Weights as such are far too
-// small for tasks that are counted in tokens.
-const publishedQuantum = 1800
-
-func newPublished(fleet []quotasim.Config, now time.Time) *published {
-	p := &published{last: now, after: -1, tasks: map[string]int{}}
-	sum := 0.0
-	for i := range fleet {
-		sum += weightOf(&fleet[i])
-	}
-	for i := range fleet {
-		c := &fleet[i]
-		p.models = append(p.models, publishedModel{
-			name: c.Name, quantum: publishedQuantum * weightOf(c) / sum * float64(len(fleet)), slots: c.Slots,
-			rate: c.TokensPerMinute, tokens: c.TokensPerMinute,
-		})
-	}
-	return p
-}
-
-// schedule places a task or returns how many ms to wait.
-func (p *published) schedule(now time.Time, tokens float64) placement {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	passed := max(0, now.Sub(p.last).Minutes())
-	p.last = now
-	for i := range p.models {
-		m := &p.models[i]
-		m.tokens = min(m.rate, m.tokens+passed*m.rate)
-		m.deficit += m.quantum
-	}
-	for k := range p.models {
-		i := (p.after + 1 + k) % len(p.models)
-		m := &p.models[i]
-		if m.deficit >= tokens && m.inflight < m.slots && m.tokens >= tokens {
-			m.deficit -= tokens
-			m.tokens -= tokens
-			m.inflight++
-			p.after = i
-			p.number++
-			id := strconv.Itoa(p.number)
-			p.tasks[id] = i
-			return placement{Model: m.name, Task: id}
-		}
-	}
-	return placement{Wait: p.wait(tokens)}
-}
-
-// wait returns the shortest wait of a model that needs one, in ms.
-func (p *published) wait(tokens float64) int {
-	least := 0
-	for i := range p.models {
-		m := &p.models[i]
-		wait := 0
-		if need := tokens - m.tokens; need > 0 {
-			wait = int(need/m.rate*60_000) + 1
-		}
-		if m.inflight >= m.slots {
-			wait = max(wait, shortBackoff)
-		}
-		if wait > 0 && (least == 0 || wait < least) {
-			least = wait
-		}
-	}
-	if least == 0 {
-		return defaultRetry
-	}
-	return least
-}
-
-// complete ends a task, and reports whether there was one.
-func (p *published) complete(task string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i, ok := p.tasks[task]
-	if ok {
-		delete(p.tasks, task)
-		p.models[i].inflight = max(0, p.models[i].inflight-1)
-	}
-	return ok
-}
-
-// ServeHTTP implements http.Handler.
-func (p *published) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var ask struct {
-		Tokens int    `json:"estimated_tokens"`
-		Task   string `json:"task_id"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	var answer any
-	switch r.URL.Path {
-	case "/schedule":
-		if at := p.schedule(time.Now(), float64(ask.Tokens)); at.admitted() {
-			answer = map[string]any{"model_backend_id": at.Model, "task_id": at.Task}
-		} else {
-			answer = map[string]any{"wait_for_ms": at.Wait}
-		}
-	case "/complete":
-		answer = map[string]any{"ok": true}
-		if !p.complete(ask.Task) {
-			answer = map[string]any{"error": "Task not found"}
-		}
-	default:
-		http.NotFound(w, r)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(answer) // a caller that has left does not read it
-}
-
-// playSleeps has the workers of before ask the published service for each task, and sleep as long as it says.
-func playSleeps(ctx context.Context, _ settings, g *game) error {
-	var fleet []quotasim.Config
-	for _, m := range g.models {
-		fleet = append(fleet, m.Config)
-	}
-	server := httptest.NewServer(newPublished(fleet, time.Now()))
-	defer server.Close()
-	p := &pool{game: g, router: router{base: server.URL, client: g.client}}
-	return p.run(ctx, func(context.Context) (int, error) { return batchWorkers, nil })
 }

@@ -102,6 +102,8 @@ type callersOf struct {
 	redis bool // the gateway's store is in Redis
 	kill  bool // a third of the workers dies twice
 	crowd int  // number of workers, regardless of the advice; 0: as many as advised
+
+	keyless bool // calls have no idempotency keys
 }
 
 // play has a pool of workers ask a gateway's admission API.
@@ -122,7 +124,8 @@ func (c callersOf) play() func(ctx context.Context, s settings, g *game) error {
 		}
 		defer func() { err = errors.Join(err, gateway.Stop()) }()
 		p := &pool{
-			game: g, ttl: s.ttl, router: router{base: gateway.URL() + apiPath, token: apiToken, client: g.client},
+			game: g, ttl: s.ttl, keyless: c.keyless,
+			router: router{base: gateway.URL() + apiPath, token: apiToken, client: g.client},
 		}
 		if err := p.awaitOpen(ctx); err != nil {
 			return err

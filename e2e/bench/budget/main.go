@@ -204,6 +204,7 @@ var (
 		{Name: "tpm_excess", Limit: targetExcess},
 		{Name: "wait_p99_large_vs_median", Limit: 3},
 		{Name: "stampede", Limit: 2},
+		{Name: "stampede_keyless", Limit: 2},
 	}
 	costTargets = []bench.Target{
 		{Name: "schedule_per_s", Limit: targetPerSecond, Least: true},
@@ -261,8 +262,10 @@ func (rep *report) line() bench.Line {
 		l["contenders"] = all
 	}
 	maps.Copy(l, all[s.Own])
-	if most, ok := all[crowdName]["asks_max_vs_mean"]; ok {
-		l["stampede"] = most
+	for name, of := range map[string]string{"stampede": crowdName, "stampede_keyless": keylessName} {
+		if most, ok := all[of]["asks_max_vs_mean"]; ok {
+			l[name] = most
+		}
 	}
 	if rep.costs != nil { // at half of the target of schedule_per_s
 		l["schedule_per_s"] = bench.SpreadBy(rep.costs, func(c *costs) float64 { return c.perSecond }).Median
@@ -288,6 +291,7 @@ func (rep *report) unmet(l bench.Line, all map[string]bench.Line) (why bench.Rea
 		not(all[batchesName] == nil, "%s was not played", batchesName)
 		missed(targets)
 		not(all[crowdName] == nil, "%q was not played", crowdName)
+		not(all[keylessName] == nil, "%q was not played", keylessName)
 		killed := all[killedName]
 		back := killed.Value("back_after_s")
 		not(killed == nil, "%q was not played", killedName)

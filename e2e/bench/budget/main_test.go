@@ -41,7 +41,7 @@ func TestLine(t *testing.T) {
 	l := rep.line()
 	for name, want := range map[string]float64{
 		"makespan_s": 40, "makespan_vs_batches": 0.4, "wait_p99_large_vs_median": 2, "stampede": 1.5,
-		"asks_max_vs_mean": 1.5, "schedule_per_s": 6000, "schedule_p99_ms": 5,
+		"stampede_keyless": 1.5, "asks_max_vs_mean": 1.5, "schedule_per_s": 6000, "schedule_p99_ms": 5,
 	} {
 		if l[name] != want {
 			t.Errorf("%s is %v, want %v", name, l[name], want)
@@ -74,6 +74,8 @@ func TestNotMet(t *testing.T) {
 		{"wait_p99_large_vs_median is above 3", func(rep *report) { rep.at(apiName).waitLarge = 4 * time.Second }},
 		{"stampede is above 2", func(rep *report) { rep.at(crowdName).stampede = 2.1 }},
 		{`"api crowd" was not played`, func(rep *report) { rep.Drop("", crowdName) }},
+		{"stampede_keyless is above 2", func(rep *report) { rep.at(keylessName).stampede = 2.1 }},
+		{`"api crowd keyless" was not played`, func(rep *report) { rep.Drop("", keylessName) }},
 		{`"api killed" was not played`, func(rep *report) { rep.Drop("", killedName) }},
 		{"no worker was killed", func(rep *report) { rep.at(killedName).deaths = deaths{} }},
 		{"slots came back after 4.10 s", func(rep *report) {

@@ -16,7 +16,8 @@ import (
 type pool struct {
 	*game
 	router
-	ttl time.Duration // of leases; 0: there are none
+	ttl     time.Duration // of leases; 0: there are none
+	keyless bool          // tasks have no keys
 
 	mu      sync.Mutex
 	working map[*worker]bool
@@ -204,7 +205,7 @@ func (p *pool) attempt(ctx context.Context, w *worker, attempt int) (done bool, 
 // place asks for a model until there is one.
 func (p *pool) place(ctx context.Context, t *task, attempt int, w *worker) (placement, error) {
 	key := ""
-	if p.ttl > 0 {
+	if p.ttl > 0 && !p.keyless {
 		key = fmt.Sprintf("%d-%d-%p", t.number, attempt, w)
 	}
 	for {

@@ -18,6 +18,7 @@ type fakeAPI struct {
 	ttl   time.Duration
 	tasks map[string]time.Time // until when they live
 	last  int
+	keys  int // calls with an idempotency key
 }
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -25,6 +26,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	var ask struct {
 		Task string `json:"task_id"`
+		Key  string `json:"idempotency_key"`
 	}
 	_ = json.NewDecoder(r.Body).Decode(&ask) // a GET has no body
 	for id, until := range f.tasks {
@@ -37,6 +39,9 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/schedule":
 		f.last++
+		if ask.Key != "" {
+			f.keys++
+		}
 		id := strconv.Itoa(f.last)
 		f.tasks[id] = time.Now().Add(f.ttl)
 		answer = map[string]any{"model_backend_id": f.names[f.last%len(f.names)], "task_id": id}
@@ -103,5 +108,23 @@ func TestPoolFails(t *testing.T) {
 	err := p.run(t.Context(), func(context.Context) (int, error) { return 2, nil })
 	if err == nil {
 		t.Error("no error")
+	}
+}
+
+// Only workers without keys send none.
+func TestPoolWithoutKeys(t *testing.T) {
+	g := newGame(fleet(), tasksOf(3, 1))
+	defer g.close()
+	f := &fakeAPI{ttl: time.Second, names: []string{g.models[0].Name}, tasks: map[string]time.Time{}}
+	server := httptest.NewServer(f)
+	defer server.Close()
+	for _, keyless := range []bool{true, false} {
+		p := &pool{game: g, ttl: f.ttl, keyless: keyless, router: router{base: server.URL, client: g.client}}
+		if _, err := p.place(t.Context(), &g.tasks[0], 0, &worker{}); err != nil {
+			t.Fatal(err)
+		}
+		if (f.keys == 0) != keyless {
+			t.Errorf("without keys %v: %d calls have one", keyless, f.keys)
+		}
 	}
 }

@@ -21,7 +21,8 @@ func TestJudge(t *testing.T) {
 	for ms := 0; ms < 12000; ms += 10 {
 		at := time.Duration(ms) * time.Millisecond
 		a := answer{at: at, took: 100 * time.Millisecond, site: sites[0].name, ok: true}
-		if slowed := at >= p.slow && at < 5*time.Second; ms%20 == 0 && !slowed {
+		slowed := at >= p.slow && at < 5*time.Second
+		if failed := at >= p.works && at < 10*time.Second; ms%20 == 0 && !slowed && !failed {
 			a.site = sites[slowing].name
 		}
 		if at >= p.fails && at < p.works && ms%100 == 0 {
@@ -33,14 +34,17 @@ func TestJudge(t *testing.T) {
 	if r.requests != 1100 || r.failed != 10 || r.p50 != 100*time.Millisecond || r.p99 != 100*time.Millisecond {
 		t.Errorf("%+v", r)
 	}
-	if r.shares[sites[slowing].name] != 0.5 || r.shares[sites[failing].name] != 0 {
+	if r.shares[sites[slowing].name] != 0.5 || r.shares[sites[2].name] != 0 {
 		t.Errorf("shares %v", r.shares)
 	}
 	if want := (returned{after: 2300 * time.Millisecond}); r.recovery != want || r.slowed != 0 {
 		t.Errorf("it has half of its fair share again after %v, and had %v", r.recovery, r.slowed)
 	}
-	if want := (returned{after: 3 * time.Second, never: true}); r.back != want {
-		t.Errorf("one that gets nothing is back after %v", r.back)
+	if want := (returned{stayed: true}); r.back != want {
+		t.Errorf("one that fails a tenth of the requests is back after %v", r.back)
+	}
+	if r := p.backAfter(all, sites, 2, p.works, p.end); r != (returned{after: 3 * time.Second, never: true}) {
+		t.Errorf("one that gets nothing is back after %v", r)
 	}
 }
 
@@ -109,7 +113,7 @@ func TestNotLeft(t *testing.T) {
 		all = append(all, answer{at: time.Duration(ms) * time.Millisecond, site: sites[ms/10%3].name, ok: true})
 	}
 	all[7].ok, all[7].site = false, ""
-	all[8].ok = false
+	all[10].ok = false
 	r := p.judge(all, sites)
 	if want := (returned{stayed: true}); r.recovery != want || r.back != want || r.failed != 2 || r.errors != 1 {
 		t.Errorf("%+v", r)
@@ -155,7 +159,7 @@ func played() *report {
 		rep.contenders = append(rep.contenders, contenders[i])
 		rep.Add("", r.name, result{
 			requests: 10, failed: r.failed, p99: r.p99 * time.Millisecond, shares: map[string]float64{},
-			recovery: returned{after: time.Second}, back: returned{after: time.Second, never: true},
+			recovery: returned{after: time.Second}, back: returned{after: 2 * time.Second},
 		})
 	}
 	return rep
@@ -171,7 +175,8 @@ func TestLine(t *testing.T) {
 	all := l["contenders"].(map[string]bench.Line)
 	if l["p99_vs_weighted"] != 0.25 || l["p99_vs_per_vm"] != 0.5 || l["recovery_s"] != 1.0 ||
 		all[weighted]["failed_percent"] != 20.0 || l["never_recovered"] != 0 ||
-		all[weighted]["never_back_after_failures"] != 1 || l["target_met"] != true || l["not_met"] != nil {
+		l["recovery_after_failures_s"] != 2.0 || all[weighted]["never_back_after_failures"] != 0 ||
+		l["p99_vs_modes"] != nil || l["target_met"] != true || l["not_met"] != nil {
 		t.Errorf("%+v", l)
 	}
 	if rows := rep.table().Rows; len(rows) != 3 || len(rep.configuration()) < 6 {
@@ -203,6 +208,17 @@ func TestNotMet(t *testing.T) {
 			rep.of("LeastBusy").recovery = returned{stayed: true}
 		}},
 		{"it was back after 11.0 s", func(rep *report) { rep.of("LeastBusy").recovery.after = 11 * time.Second }},
+		{"after failures it was back after 11.0 s", func(rep *report) {
+			rep.of("LeastBusy").back.after = 11 * time.Second
+		}},
+		{"after failures it was back after 2.0 s", func(rep *report) { rep.of("LeastBusy").back.never = true }},
+		{"p99 is 1.06 of that of LeastTotalLatency", func(rep *report) {
+			i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == "LeastTotalLatency" })
+			rep.contenders = append(rep.contenders, contenders[i])
+			other := *rep.of("LeastBusy")
+			other.p99 = rep.of("LeastBusy").p99 * 100 / 106
+			rep.Add("", "LeastTotalLatency", other)
+		}},
 		{"it was not back in 1 of 1 rounds", func(rep *report) { rep.of("LeastBusy").recovery.never = true }},
 	} {
 		rep := played()

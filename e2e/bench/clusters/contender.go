@@ -28,24 +28,21 @@ type chooser interface {
 // off leaves every request to the gateway.
 const off = `{"enabled":false}`
 
-// metrics returns a configuration of cluster_metrics with further members.
-func metrics(mode, more string) string {
+// metrics returns a configuration of cluster_metrics.
+func metrics(mode string) string {
 	return `{"lb_type":"cluster","lb_policy":"cluster_metrics","lb_config":{"mode":"` + mode +
-		`","service_list":["fast","medium","little"],` + more + `"envoy":{"admin_cluster":"warmgate-admin"}}}`
+		`","service_list":["fast","medium","little"],"envoy":{"admin_cluster":"warmgate-admin"}}}`
 }
 
 var contenders = []contender{
-	own("AdaptiveScore", "", ""),
-	own("AdaptiveScore", " cooldown 4s", `"failure_cooldown_ms":4000,`),
-	own("LeastBusy", "", ""),
-	own("LeastTotalLatency", "", ""),
-	{name: weighted, about: "Envoy's weighted_clusters by speed", config: off, path: "/weighted"},
+	own("AdaptiveScore"), own("LeastBusy"), own("LeastTotalLatency"),
+	{name: weighted, about: "Envoy's weighted_clusters by speed", config: off, path: "/weighted" + call},
 	published("AdaptiveScore"), published("LeastBusy"), published("LeastTotalLatency"),
 }
 
-// own is a mode of Warmgate's, with further members of its configuration.
-func own(mode, suffix, more string) contender {
-	return contender{name: mode + suffix, mode: mode, config: metrics(mode, more), path: "/"}
+// own is a mode of Warmgate's, with the defaults of all keys.
+func own(mode string) contender {
+	return contender{name: mode, mode: mode, config: metrics(mode), path: call}
 }
 
 const publishedSuffix = " per VM"
@@ -53,7 +50,7 @@ const publishedSuffix = " per VM"
 // published is a mode as Higress's plugin has it.
 func published(mode string) contender {
 	return contender{
-		name: mode + publishedSuffix, about: "as Higress publishes it, in two VMs", config: off, path: "/",
+		name: mode + publishedSuffix, about: "as Higress publishes it, in two VMs", config: off, path: call,
 		header: func(list []*site, seed uint64) chooser { return perVM(len(list), mode, seed) },
 	}
 }

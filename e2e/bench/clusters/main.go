@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/clusters/modes"
 )
 
 // load is that of the targets.
@@ -29,6 +30,7 @@ type settings struct {
 	bench.Settings
 	quick     bool
 	rate      float64
+	modes     int // seeds; above 0 the modes are played against each other in simulated time, and nothing else
 	contender string
 	phases    phases
 }
@@ -40,6 +42,7 @@ func parse() (settings, error) {
 	s.OwnFlag(contenders[0].name)
 	flag.BoolVar(&s.quick, "quick", false, "one round")
 	flag.Float64Var(&s.rate, "load", load, "arrivals as a part of what all clusters can serve")
+	flag.IntVar(&s.modes, "modes", 0, "seeds of the modes against each other, in simulated time without a gateway")
 	bench.OnlyFlag(&s.contender, "contenders", bench.Names(contenders, nameOf))
 	flag.Parse()
 	if s.quick {
@@ -55,6 +58,9 @@ func parse() (settings, error) {
 var Benchmark = bench.New("clusters", parse, run)
 
 func run(ctx context.Context, s settings) error {
+	if s.modes > 0 {
+		return modes.Print(os.Stdout, s.Markdown, s.modes)
+	}
 	list, err := bench.Named(contenders, s.contender, nameOf)
 	if err != nil {
 		return err
@@ -245,9 +251,33 @@ func (rep *report) line() bench.Line {
 		}
 	}
 	maps.Copy(l, all[s.Own])
+	if best := rep.bestMode(); best != "" {
+		l["best_mode"] = best
+		l["p99_vs_modes"] = rep.Ratio("", s.Own, best, p99).Median
+	}
 	l.Judge(rep.unmet(l, all))
 	return l
 }
+
+// bestMode returns the other mode of Warmgate's with the lowest p99, "" if none was played beside the own contender.
+func (rep *report) bestMode() (best string) {
+	if len(rep.Of("", rep.settings.Own)) == 0 {
+		return ""
+	}
+	for i := range rep.contenders {
+		c := &rep.contenders[i]
+		if c.mode == "" || c.header != nil || c.name == rep.settings.Own || len(rep.Of("", c.name)) == 0 {
+			continue
+		}
+		if best == "" || *rep.Median("", c.name, p99) < *rep.Median("", best, p99) {
+			best = c.name
+		}
+	}
+	return best
+}
+
+// asGood is how much more than that of the best other mode p99 may be: rounds differ by that.
+const asGood = 1.05
 
 // soon is within how many seconds a cluster that has recovered has to be used again.
 const soon = 10
@@ -271,5 +301,10 @@ func (rep *report) unmet(l bench.Line, all map[string]bench.Line) (why bench.Rea
 	not(l["never_left"] != 0, "the slow cluster was not left in %d of %d rounds", l["never_left"], s.Rounds)
 	not(l["never_recovered"] != 0, "it was not back in %d of %d rounds", l["never_recovered"], s.Rounds)
 	not(l.Value("recovery_s") > soon, "it was back after %.1f s", l.Value("recovery_s"))
+	if l["p99_vs_modes"] != nil {
+		not(l.Value("p99_vs_modes") > asGood, "p99 is %.2f of that of %s", l.Value("p99_vs_modes"), l["best_mode"])
+	}
+	not(l["never_back_after_failures"] != 0 || l.Value("recovery_after_failures_s") > soon,
+		"after failures it was back after %.1f s", l.Value("recovery_after_failures_s"))
 	return why
 }

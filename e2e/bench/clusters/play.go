@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,10 +102,11 @@ func (st *stage) play(ctx context.Context, s settings, c *contender, seed uint64
 
 // send sends one request that was due then.
 func (st *stage) send(ctx context.Context, c *contender, choose chooser, due time.Time) answer {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, st.gateway.URL()+c.path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, st.gateway.URL()+c.path, strings.NewReader(prompt))
 	if err != nil {
 		return answer{}
 	}
+	r.Header.Set("Content-Type", "application/json")
 	chosen := 0
 	if choose != nil {
 		chosen = choose.choose()
@@ -199,7 +201,8 @@ type site struct {
 	fails atomic.Bool
 }
 
-// The clusters: the second slows down, the third fails.
+// The clusters: the second slows down, and fails later. The third is so slow that who chooses well leaves it nearly
+// without requests, whether or not it works.
 func newSites() []*site {
 	return []*site{
 		{name: "fast", slots: 16, service: 100 * time.Millisecond},
@@ -210,11 +213,18 @@ func newSites() []*site {
 
 const (
 	slowing = 1
-	failing = 2
+	failing = 1
 )
 
 // perSecond is how many requests a site serves.
 func (s *site) perSecond() float64 { return float64(s.slots) / s.service.Seconds() }
+
+// What is sent and answered: latencies are learned of calls that compute, and of nothing else.
+const (
+	call   = "/v1/chat/completions"
+	prompt = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
+	text   = `{"choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}]}`
+)
 
 // ServeHTTP implements http.Handler.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -231,6 +241,8 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	select {
 	case <-time.After(s.service * time.Duration(s.slow.Load())):
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, text)
 	case <-r.Context().Done():
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/placement"
 	"github.com/warmgate/warmgate/e2e/bench/prefix"
 	"github.com/warmgate/warmgate/e2e/bench/push"
+	"github.com/warmgate/warmgate/e2e/bench/ranks"
 	"github.com/warmgate/warmgate/e2e/bench/redis"
 	"github.com/warmgate/warmgate/e2e/bench/regions"
 	"github.com/warmgate/warmgate/e2e/bench/scraper"
@@ -52,6 +53,7 @@ func main() {
 		placement.Benchmark,
 		prefix.Benchmark,
 		push.Benchmark,
+		ranks.Benchmark,
 		redis.Benchmark,
 		regions.Benchmark,
 		scraper.Benchmark,

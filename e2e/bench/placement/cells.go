@@ -23,7 +23,9 @@ type cell struct {
 
 // cells returns all. Those of a trace are there if it is.
 func cells(trace []mooncake.Request) []cell {
-	all := slices.Concat(oddPrompts(), onePrompt(), realEngines(), published(), agentic(), unequal(), others())
+	all := slices.Concat(
+		oddPrompts(), onePrompt(), completions(), realEngines(), published(), agentic(), unequal(), others(),
+	)
 	if len(trace) > 0 {
 		all = append(all, fewSlots(trace)...)
 	}
@@ -117,6 +119,20 @@ func onePrompt() (all []cell) {
 		}))
 	}
 	return all
+}
+
+// completions are conversations that are one text each, of 30 to 60 KB: behind three prompts, or with a context of
+// their own behind one that all have.
+func completions() []cell {
+	c := chat{
+		plain: true, sessions: 409, prompts: []int{7993, 10501, 13007}, turns: around(7),
+		question: lognormal(101, 0.7, 5, 1500), answer: lognormal(127, 0.7, 5, 1500), think: 1900 * time.Millisecond,
+		users: 31,
+	}
+	fleet := simulate.Alike(8, small(16, 4099))
+	behind := ofChat("texts3-31", fleet, c)
+	c.prompts, c.context, c.users = []int{5003}, lognormal(4001, 0.5, 700, 11000), 43
+	return []cell{behind, ofChat("texts-own-43", fleet, c)}
 }
 
 // realEngines are what the engines on an H200 had: four turns over four prompts, in an open and in a closed loop.

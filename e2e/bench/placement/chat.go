@@ -48,6 +48,7 @@ type chat struct {
 	think    time.Duration // between an answer and the next turn, on average (exponential)
 	users    int           // conversations at once, a closed loop: a user goes on with the next one; 0 = an open loop
 	rate     float64       // of the open loop: conversations that begin in a second
+	plain    bool          // a prompt is one text of the completions API; else a chat
 	timed    bool          // turns of the open loop come at times of their own, whatever is answered by then
 }
 
@@ -150,10 +151,11 @@ func (l *chatLoad) Send(_ time.Duration, number int) *simulate.Request {
 	name := enginesim.Mix(t.session + uint64(number%longestChat)<<8)
 	t.prompt = append(t.prompt, engine.Part{Name: name, Tokens: of.add})
 	r := &simulate.Request{
-		Session: t.session, Prompt: t.prompt, Answer: of.answer, Name: enginesim.Mix(name),
+		Session: t.session, Prompt: t.prompt, OneMessage: l.plain, OneText: l.plain, Answer: of.answer,
+		Name: enginesim.Mix(name),
 		Warm: number/longestChat < l.sessions/warmPart,
 	}
-	t.prompt = append(t.prompt, engine.Part{Name: r.Name, Tokens: of.answer, Answer: true})
+	t.prompt = append(t.prompt, engine.Part{Name: r.Name, Tokens: of.answer, Answer: !l.plain})
 	return r
 }
 

@@ -24,15 +24,30 @@ const (
 	ownName   = "cross_region"
 	localName = "local"
 	idealName = "ideal"
+	byUser    = "cross_region by session"
 	nine      = " 9"        // what the name of a contender ends with that has 9 servers in place of 12
+	eight     = " 3/3/2"    // … that has 8
 	defaults  = " defaults" // … for which nothing was tuned
 	tuned     = " tuned"    // … for which something was, where others of its kind have their defaults
 )
 
-// Servers of each region that a contender uses.
-const (
-	servers = 4
-	fewer   = 3
+// fleet is how many servers of each region a contender uses.
+type fleet [regions]int
+
+func (f fleet) all() (n int) {
+	for _, of := range f {
+		n += of
+	}
+	return n
+}
+
+const servers = 4 // that a region has
+
+var (
+	twelve = fleet{servers, servers, servers}
+	ofNine = fleet{3, 3, 3}
+	// ofEight is a fleet of regions that differ.
+	ofEight = fleet{3, 3, 2}
 )
 
 // contender is one way to serve the users of all regions.
@@ -41,12 +56,12 @@ type contender struct {
 	central bool                            // one gateway for all, in the first region; else one in each
 	policy  func(region int) compare.Policy // of the gateways; unused with a router
 	router  *router.Router                  // in the central gateway's place; nil = none
-	servers int                             // in each region
-	peers   bool                            // the gateways of the regions forward to each other
-	near    bool                            // the central gateway is near all users and servers
-	on      string                          // the only load or cell where it is played unless it is named; "" = all
-	asked   bool                            // it is played only if it is named
-	added   bool                            // the ideal or a variant, not among the others of the last line
+	servers fleet
+	peers   bool   // the gateways of the regions forward to each other
+	near    bool   // the central gateway is near all users and servers
+	on      string // the only load or cell where it is played unless it is named; "" = all
+	asked   bool   // it is played only if it is named
+	added   bool   // the ideal or a variant, not among the others of the last line
 }
 
 func (c contender) title() string { return c.name }
@@ -58,51 +73,62 @@ func (c *contender) playedOn(at *cell) bool { return c.on == "" || c.on == at.lo
 //
 // Where time allows no more, those that no target is compared with are played where sharing has most to gain.
 func contenders(rtt time.Duration) []contender {
-	localNine := local(localName+nine, fewer, regional(localName+nine))
-	localNine.on, localNine.asked = skewed, true
 	asShipped := forwarding(ownName+defaults, rtt, tuning{})
 	return []contender{
-		{name: ownName, servers: servers, policy: forwarding(ownName, rtt, byHand), peers: true},
-		{name: ownName + nine, servers: fewer, policy: forwarding(ownName+nine, rtt, byHand), peers: true, on: skewed},
+		{name: ownName, servers: twelve, policy: forwarding(ownName, rtt, byHand), peers: true},
+		{name: ownName + nine, servers: ofNine, policy: forwarding(ownName+nine, rtt, byHand), peers: true, on: skewed},
+		{name: ownName + defaults, servers: twelve, policy: asShipped, peers: true, added: true},
 		{
-			name: ownName + defaults, servers: servers, policy: asShipped, peers: true, added: true,
-			on: workloads()[0].name + "@" + skewed,
+			name: ownName + eight, servers: ofEight, policy: forwarding(ownName+eight, rtt, byHand), peers: true,
+			asked: true,
 		},
-		local(localName, servers, regional(localName)),
-		localNine,
+		{name: byUser, servers: twelve, policy: bySession(rtt), peers: true},
+		local(localName, twelve, regional(localName)),
+		{
+			name: localName + nine, servers: ofNine, policy: everywhere(regional(localName + nine)), on: skewed,
+			asked: true,
+		},
+		{name: localName + eight, servers: ofEight, policy: everywhere(regional(localName + eight)), asked: true},
 		native(compare.RoundRobin),
 		native(compare.LeastRequest),
+		native(compare.FullScan),
 		native(compare.RingHash(scripted.SessionHeader)),
-		behindRouter(""),
-		behindRouter(tuned, "--balance-abs-threshold", strconv.Itoa(engine().MaxNumSeqs/2)),
+		native(compare.BoundedRingHash(scripted.SessionHeader)),
+		behindRouter(router.VLLM(), ""),
+		behindRouter(router.VLLM(), tuned, "--balance-abs-threshold", strconv.Itoa(engine().MaxNumSeqs/2)),
+		behindRouter(router.SGLang(), ""),
+		behindRouter(router.SGLang(), tuned, "--balance-abs-threshold", strconv.Itoa(engine().MaxNumSeqs/2)),
 		ideal(),
 	}
 }
 
 // local is a gateway in each region, for the users and servers there.
-func local(name string, servers int, p compare.Policy) contender {
-	return contender{name: name, servers: servers, policy: func(int) compare.Policy { return p }}
+func local(name string, servers fleet, p compare.Policy) contender {
+	return contender{name: name, servers: servers, policy: everywhere(p)}
+}
+
+// everywhere has all regions do the same.
+func everywhere(p compare.Policy) func(region int) compare.Policy {
+	return func(int) compare.Policy { return p }
 }
 
 // native is one gateway without a plugin.
 func native(p compare.Policy) contender {
-	return contender{name: p.Name, central: true, servers: servers, policy: func(int) compare.Policy { return p }}
+	return contender{name: p.Name, central: true, servers: twelve, policy: everywhere(p)}
 }
 
-// behindRouter is vLLM's router in the central gateway's place. By default it evens out servers that are 64 requests
-// apart, more than three times as many as these run at once.
-func behindRouter(suffix string, arguments ...string) contender {
-	r := router.VLLM()
+// behindRouter is another project's router in the central gateway's place. By default both even out servers that are 64
+// requests apart, more than three times as many as these run at once.
+func behindRouter(r *router.Router, suffix string, arguments ...string) contender {
 	r.Tuned = arguments
-	return contender{name: r.Name + suffix, central: true, router: r, servers: servers}
+	return contender{name: r.Name + suffix, central: true, router: r, servers: twelve}
 }
 
 // ideal is what regions could do if distance were nothing: one gateway that knows of all requests and prompts.
 func ideal() contender {
-	p := regional(idealName)
 	return contender{
-		name: idealName, central: true, near: true, servers: servers, added: true, on: skewed,
-		policy: func(int) compare.Policy { return p },
+		name: idealName, central: true, near: true, servers: twelve, added: true, on: skewed,
+		policy: everywhere(regional(idealName)),
 	}
 }
 
@@ -119,34 +145,48 @@ var byHand = tuning{prefix: `"credit":10,`, regions: `,"cached_first":true`}
 
 // forwarding is the same with the other regions as peers: what no server at home is open for goes to their gateways.
 func forwarding(name string, rtt time.Duration, t tuning) func(region int) compare.Policy {
+	return func(region int) compare.Policy { return prefixCache(name, peersOf(region, rtt, t.regions), t) }
+}
+
+// bySession is the other way of the publication that cross-region balancing comes from, SkyLB-CH: servers by a
+// consistent hash of the session, and regions too, if none at home is open.
+func bySession(rtt time.Duration) func(region int) compare.Policy {
 	return func(region int) compare.Policy {
-		var peers []string
-		for i, other := range names {
-			if i != region {
-				peers = append(peers, fmt.Sprintf(`{"name":%q,"cluster":%q,"rtt":"%dms"}`, other, peerCluster(i),
-					rtt.Milliseconds()))
-			}
-		}
-		return prefixCache(name, fmt.Sprintf(`"regions":{"name":%q,"cluster":"llm","peers":[%s],`+
-			`"secret":"bench-regions between gateways"%s},`, names[region], strings.Join(peers, ","), t.regions), t)
+		return compare.Plugin(byUser, "consistent_hash", asMuchAsRuns+`"session":{"key":["header:`+
+			scripted.SessionHeader+`"]},`+peersOf(region, rtt, ""), compare.ByMetrics)
 	}
 }
 
-// prefixCache is prefix_cache with further members of lb_config. How many requests a server runs at once is known; its
+// peersOf is the member of lb_config that has all other regions as a region's peers, with further members of its own.
+func peersOf(region int, rtt time.Duration, more string) string {
+	var peers []string
+	for i, other := range names {
+		if i != region {
+			peers = append(peers, fmt.Sprintf(`{"name":%q,"cluster":%q,"rtt":"%dms"}`, other, peerCluster(i),
+				rtt.Milliseconds()))
+		}
+	}
+	return fmt.Sprintf(`"regions":{"name":%q,"cluster":"llm","peers":[%s],`+
+		`"secret":"bench-regions between gateways"%s},`, names[region], strings.Join(peers, ","), more)
+}
+
+// asMuchAsRuns has requests wait in the gateway that a server could not run at once: how many it runs is known, and its
 // metrics tell when its memory has room for fewer.
+var asMuchAsRuns = fmt.Sprintf(`"push":"pending","max_inflight":%d,"queue":{"max_wait":"50s"},`, engine().MaxNumSeqs)
+
+// prefixCache is prefix_cache with further members of lb_config.
 func prefixCache(name, more string, t tuning) compare.Policy {
-	return compare.Plugin(name, "prefix_cache", `"push":"pending","max_inflight":`+strconv.Itoa(engine().MaxNumSeqs)+
-		`,"queue":{"max_wait":"50s"},`+more+`"prefix":{`+t.prefix+`"secret":"bench-regions-`+
-		strings.ReplaceAll(name, " ", "-")+`"},`, compare.ByMetrics)
+	return compare.Plugin(name, "prefix_cache", asMuchAsRuns+more+`"prefix":{`+t.prefix+`"secret":"bench-regions-`+
+		strings.NewReplacer(" ", "-", "/", "-").Replace(name)+`"},`, compare.ByMetrics)
 }
 
 func (c *contender) describe() string {
-	where := fmt.Sprintf("a gateway in each region, with %d servers: ", c.servers)
+	where := fmt.Sprintf("a gateway in each region, with %v servers: ", c.servers)
 	switch {
 	case c.near:
-		where = fmt.Sprintf("no rival: one gateway, without delay from users and all %d servers: ", c.servers*regions)
+		where = fmt.Sprintf("no rival: one gateway, without delay from users and all %d servers: ", c.servers.all())
 	case c.central:
-		where = fmt.Sprintf("one gateway, in %s, with all %d servers: ", names[0], c.servers*regions)
+		where = fmt.Sprintf("one gateway, in %s, with all %d servers: ", names[0], c.servers.all())
 	}
 	if c.router != nil {
 		return where + c.router.Describe()
@@ -171,6 +211,7 @@ func (c *contender) play(ctx context.Context, st *stage, s *settings, users [reg
 	for i := range players {
 		client := loadgen.NewClient(loadgen.Options{
 			URL: at.urls[i] + compare.Path, KeepHeaders: compare.DebugHeaders, Timeout: patience,
+			Fresh: c.router != nil && c.router.Fresh,
 		})
 		defer client.Close()
 		players[i] = scripted.Player{Client: client, Until: s.warm + s.span}

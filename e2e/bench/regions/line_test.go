@@ -28,8 +28,8 @@ func madeUp(ofNine int) *report {
 	rep := &report{settings: settings{
 		Settings: bench.Settings{Rounds: 2, Own: ownName, Workers: 2}, rtt: apart, scale: 1,
 	}}
-	rep.cells, _ = cells("", "", 1)
-	variant := local("variant", servers, regional("variant"))
+	rep.cells, _ = cells(workloads(), "", "", 1)
+	variant := local("variant", twelve, regional("variant"))
 	variant.added = true
 	rep.contenders = append(contenders(apart), variant)
 	for i := range rep.cells {
@@ -63,7 +63,8 @@ func TestLine(t *testing.T) {
 	l := madeUp(970).line()
 	for name, want := range map[string]float64{
 		"throughput_vs_local": 1.16, "ideal_vs_local": 1.3, "nine_vs_twelve": 0.97, "ttft_p50_vs_central": 240. / 450,
-		"ttft_p90_vs_central": 0.12, "cached_share_vs_best": -0.005, "cpu_most": 0.5,
+		"ttft_p90_vs_central": 0.12, "throughput_vs_central": 1150. / 900, "cached_share_vs_best": -0.005,
+		"cpu_most": 0.5,
 	} {
 		if got := l.Value(name); !(math.Abs(got-want) < 1e-9) {
 			t.Errorf("%s is %v, want %v", name, got, want)
@@ -117,9 +118,9 @@ func TestNotMet(t *testing.T) {
 				rep.at(0, 1)[i].Rate = 969
 			}
 		}},
-		{"ttft_p90_vs_central is 0.400, not 0.24", func(rep *report) {
+		{"ttft_p90_vs_central is 0.600, not 0.5", func(rep *report) {
 			for i := range rep.at(5, 0) {
-				rep.at(5, 0)[i].Summary.TTFT.P90 = 400 * time.Millisecond
+				rep.at(5, 0)[i].Summary.TTFT.P90 = 600 * time.Millisecond
 			}
 		}},
 	} {
@@ -131,8 +132,8 @@ func TestNotMet(t *testing.T) {
 		}
 	}
 	others := madeUp(970)
-	copy(others.at(0, 3), ran(1, 1, 1, 0))
-	others.at(0, 3)[0].unanswered = unanswered{9, 9}
+	copy(others.at(0, 5), ran(1, 1, 1, 0))
+	others.at(0, 5)[0].unanswered = unanswered{9, 9}
 	if l := others.line(); l["not_met"] != nil || cellsOf(l)["conversations@skewed"]["local"].Cut != 9 {
 		t.Errorf("others may take long: %q", l["not_met"])
 	}

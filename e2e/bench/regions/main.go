@@ -18,6 +18,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/router"
 	"github.com/warmgate/warmgate/e2e/traffic"
+	"github.com/warmgate/warmgate/internal/mooncake"
 )
 
 // apart is the distance of regions that the targets are for.
@@ -30,6 +31,7 @@ type settings struct {
 	scale      float64 // of the numbers of users
 	warm, span time.Duration
 	workloads  string
+	trace      string
 	loads      string
 	policies   string
 	variants   []contender
@@ -46,11 +48,13 @@ func parse() (settings, error) {
 	flag.Float64Var(&s.scale, "users-scale", 1, "so many times the users, for other loads")
 	flag.DurationVar(&s.warm, "warm", 8*time.Second, "of each run, before anything is measured")
 	flag.DurationVar(&s.span, "span", 17*time.Second, "of each run, measured")
-	bench.OnlyFlag(&s.workloads, "workload", bench.Names(workloads(), workload.title))
+	bench.OnlyFlag(&s.workloads, "workload", append(bench.Names(workloads(), workload.title), traceName))
+	flag.StringVar(&s.trace, "trace", os.Getenv("TRACE"),
+		"file of a trace in Mooncake's form, .jsonl or .jsonl.gz, whose sessions are a workload too (default $TRACE)")
 	bench.OnlyFlag(&s.loads, "load", []string{skewed, even})
 	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders(apart), contender.title))
 	compare.VariantFlag(func(p compare.Policy) {
-		c := local(p.Name, servers, p) // in each region
+		c := local(p.Name, twelve, p)
 		c.added = true
 		s.variants = append(s.variants, c)
 	})
@@ -85,7 +89,15 @@ func compareAll(ctx context.Context, s settings) error {
 // choose takes the cells and the contenders that the settings name.
 func (rep *report) choose(ctx context.Context) (err error) {
 	s := rep.settings
-	if rep.cells, err = cells(s.workloads, s.loads, s.scale); err != nil {
+	all := workloads()
+	if s.trace != "" {
+		trace, err := mooncake.Read(s.trace)
+		if err != nil {
+			return err
+		}
+		all = append(all, sessionsOf(trace))
+	}
+	if rep.cells, err = cells(all, s.workloads, s.loads, s.scale); err != nil {
 		return err
 	}
 	chosen, err := bench.Named(contenders(s.rtt), s.policies, contender.title)

@@ -18,12 +18,18 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/wait"
+	"github.com/warmgate/warmgate/internal/mooncake"
 	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
 func TestCells(t *testing.T) {
-	all, err := cells("", "", 1)
-	if err != nil || len(all) != 2*len(workloads()) {
+	trace, err := mooncake.Read("../../../internal/mooncake/testdata/sample.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	played := append(workloads(), sessionsOf(trace))
+	all, err := cells(played, "", "", 1)
+	if err != nil || len(all) != 2*len(played) {
 		t.Fatalf("%d cells, %v", len(all), err)
 	}
 	room := engine().NumBlocks * engine().BlockSize
@@ -51,7 +57,7 @@ func TestCells(t *testing.T) {
 			t.Errorf("%s is described as %q", c.key(), text)
 		}
 	}
-	for _, w := range workloads() {
+	for _, w := range played {
 		if first := float64(w.skewed[0]); first < 2.9*float64(w.skewed[1]) || w.skewed[1] != w.skewed[2] {
 			t.Errorf("%s: %v is not three times as many users in one region", w.name, w.skewed)
 		}
@@ -59,15 +65,15 @@ func TestCells(t *testing.T) {
 			t.Errorf("%s: %v users are not as many as %v", w.name, w.even, w.skewed)
 		}
 	}
-	if some, err := cells("trees2", even, 0.5); err != nil || len(some) != 1 || some[0].key() != "trees2@even" ||
-		some[0].users() != (users{12, 11, 11}) {
+	some, err := cells(workloads(), "trees2", even, 0.5)
+	if err != nil || len(some) != 1 || some[0].key() != "trees2@even" || some[0].users() != (users{12, 11, 11}) {
 		t.Errorf("%+v, %v", some, err)
 	}
 	if few := times(users{120, 40, 1}, 0.01); few != (users{1, 1, 1}) {
 		t.Errorf("hardly any users are %v", few)
 	}
 	for _, bad := range [][2]string{{"tree", ""}, {"", "odd"}} {
-		if _, err := cells(bad[0], bad[1], 1); err == nil {
+		if _, err := cells(workloads(), bad[0], bad[1], 1); err == nil {
 			t.Errorf("%v was taken", bad)
 		}
 	}
@@ -79,11 +85,12 @@ func TestContenders(t *testing.T) {
 	for _, c := range contenders(42 * time.Millisecond) {
 		if text := c.describe(); !strings.Contains(text, "servers: ") ||
 			(c.central && !c.near) != strings.Contains(text, "one gateway, in us") ||
-			(c.name == "vllm-router tuned") != strings.Contains(text, "--balance-abs-threshold 8") {
+			strings.HasSuffix(c.name, "-router tuned") != strings.Contains(text, "--balance-abs-threshold 8") {
 			t.Errorf("%s is described as %q", c.name, text)
 		}
-		if strings.HasSuffix(c.name, nine) != (c.servers*regions == 9) {
-			t.Errorf("%s has %d servers", c.name, c.servers*regions)
+		n := c.servers.all()
+		if strings.HasSuffix(c.name, nine) != (n == 9) || strings.HasSuffix(c.name, eight) != (n == 8) {
+			t.Errorf("%s has %d servers", c.name, n)
 		}
 		if c.policy == nil || c.policy(1).Plugin == "" {
 			continue
@@ -106,8 +113,11 @@ func TestContenders(t *testing.T) {
 		if err := json.Unmarshal([]byte(c.policy(1).Plugin), &config); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		secret := config.Config.Prefix.Secret
-		if config.Policy != "prefix_cache" || config.Config.Push != "pending" || secrets[secret] {
+		secret, policy := config.Config.Prefix.Secret, "prefix_cache"
+		if c.name == byUser {
+			policy = "consistent_hash"
+		}
+		if config.Policy != policy || config.Config.Push != "pending" || secrets[secret] {
 			t.Errorf("%s: %+v", c.name, config)
 		}
 		secrets[secret] = true
@@ -117,13 +127,13 @@ func TestContenders(t *testing.T) {
 			forwards && r.Peers[0].RTT != "42ms" {
 			t.Errorf("%s: %+v", c.name, r)
 		}
-		if plain := c.name == ownName+defaults; plain != (config.Config.Prefix.Credit == 0) ||
+		if plain := c.name == ownName+defaults || c.name == byUser; plain != (config.Config.Prefix.Credit == 0) ||
 			r.CachedFirst == (plain || r.Name == "") {
 			t.Errorf("%s: %+v", c.name, config)
 		}
 	}
-	if len(secrets) != 6 {
-		t.Errorf("%d are prefix_cache", len(secrets))
+	if len(secrets) != 9 {
+		t.Errorf("%d are Warmgate", len(secrets))
 	}
 }
 
@@ -134,7 +144,7 @@ func TestPlayedOn(t *testing.T) {
 		at   cell
 		want int // fewer than all
 	}{
-		{cell{workloads()[0], skewed}, 0}, {cell{workloads()[0], even}, 4}, {cell{workloads()[1], skewed}, 1},
+		{cell{workloads()[0], skewed}, 0}, {cell{workloads()[0], even}, 3},
 	} {
 		if got := rep.playedOn(&c.at); len(got) != len(rep.contenders)-c.want {
 			t.Errorf("%s: %q", c.at.key(), bench.Names(got, contender.title))
@@ -247,7 +257,7 @@ func TestRound(t *testing.T) {
 	c.even, c.perUser = users{2, 1, 1}, 999
 	var list []contender
 	for _, x := range contenders(rtt) {
-		if !x.central || x.near || x.name == compare.LeastRequest.Name {
+		if !x.central && !x.asked || x.near || x.name == compare.LeastRequest.Name {
 			x.on = ""
 			list = append(list, x)
 		}
@@ -265,7 +275,7 @@ func TestRound(t *testing.T) {
 		r := rep.Of(c.key(), x.name)[0]
 		if r.Failed > 0 || r.Summary.OK < 15 || r.Rate <= 0 || r.Cached <= 0.2 ||
 			r.cpu.Gateways <= 0 || r.cpu.Own <= 0 || r.cpu.Machine > 1 ||
-			len(r.Summary.Endpoints) > x.servers*regions || len(r.Summary.Endpoints) < regions {
+			len(r.Summary.Endpoints) > x.servers.all() || len(r.Summary.Endpoints) < regions {
 			t.Errorf("%s: %+v", x.name, r)
 		}
 		home, away := r.by[0].Summary.TTFT, r.by[1].Summary.TTFT

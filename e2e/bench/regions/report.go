@@ -130,6 +130,7 @@ func tokens(r *result) float64  { return r.Rate }
 func cached(r *result) float64  { return r.Cached }
 func ttftP50(r *result) float64 { return bench.MS(r.Summary.TTFT.P50) }
 func ttftP90(r *result) float64 { return bench.MS(r.Summary.TTFT.P90) }
+func latency(r *result) float64 { return bench.MS(r.Summary.Latency.Mean) }
 func machine(r *result) float64 { return r.cpu.Machine }
 
 var columns = bench.Columns[result]{
@@ -138,6 +139,7 @@ var columns = bench.Columns[result]{
 	bench.Col("TTFT p50 ms", "%.0f", ttftP50),
 	bench.Col("p90", "%.0f", ttftP90),
 	bench.Col("p99", "%.0f", func(r *result) float64 { return bench.MS(r.Summary.TTFT.P99) }),
+	bench.Col("latency mean ms", "%.0f", latency),
 	bench.Col("p50 in "+names[0], "%.0f", func(r *result) float64 { return bench.MS(r.by[0].Summary.TTFT.P50) }),
 	bench.Col("cached share", "%.3f", cached),
 	bench.Col("forwarded, %", "%.1f", func(r *result) float64 { return 100 * r.away }),
@@ -158,7 +160,8 @@ var targets = []bench.Target{
 	{Name: "throughput_vs_local", Limit: 1.15, Least: true},
 	{Name: "nine_vs_twelve", Limit: 0.97, Least: true},
 	{Name: "ttft_p50_vs_central", Limit: 0.58},
-	{Name: "ttft_p90_vs_central", Limit: 0.24},
+	{Name: "ttft_p90_vs_central", Limit: 0.5},
+	{Name: "throughput_vs_central", Limit: 0.98, Least: true},
 	{Name: "cached_share_vs_best", Limit: -0.01, Least: true},
 }
 
@@ -167,6 +170,7 @@ type cellLine struct {
 	Tokens bench.Spread `json:"tokens_per_s"`
 	P50    bench.Spread `json:"ttft_p50_ms"`
 	P90    bench.Spread `json:"ttft_p90_ms"`
+	All    bench.Spread `json:"latency_ms"` // mean, to the end of the answer
 	Cached bench.Spread `json:"cached_share"`
 	Errors int          `json:"errors"`
 	Cut    int          `json:"cut_without_token"`     // requests of all runs, at the ends of these
@@ -188,7 +192,8 @@ func (rep *report) line() bench.Line {
 		cut := allUnanswered(runs)
 		cells[cell][contender] = cellLine{
 			bench.SpreadBy(runs, tokens), bench.SpreadBy(runs, ttftP50), bench.SpreadBy(runs, ttftP90),
-			bench.SpreadBy(runs, cached), allFailed(runs), cut.all, cut.long, allForwarded(runs),
+			bench.SpreadBy(runs, latency), bench.SpreadBy(runs, cached), allFailed(runs), cut.all, cut.long,
+			allForwarded(runs),
 		}
 		most = max(most, bench.SpreadBy(runs, machine).Max)
 	})
@@ -223,24 +228,26 @@ func (rep *report) vsLocal(l bench.Line, name string, at *cell, contender string
 	return ratio
 }
 
-// vsOthers compares TTFT with that of the best central contender, and the cached share with the best of all, in a cell.
-// Those with fewer servers, variants and the ideal are not among them.
+// vsOthers compares TTFT and tokens/s with those of the best central contender, and the cached share with the best of
+// all, in a cell. Those with fewer servers, variants and the ideal are not among them.
 func (rep *report) vsOthers(l bench.Line, of map[string]cellLine) {
 	ours, ok := of[rep.settings.Own]
-	p50, p90, share := math.Inf(1), math.Inf(1), math.Inf(-1)
+	p50, p90, share, rate := math.Inf(1), math.Inf(1), math.Inf(-1), 0.0
 	for _, c := range rep.contenders {
 		theirs, played := of[c.name]
-		if !ok || !played || c.name == rep.settings.Own || c.added || c.servers < servers {
+		if !ok || !played || c.name == rep.settings.Own || c.added || c.servers != twelve {
 			continue
 		}
 		share = max(share, theirs.Cached.Median)
 		if c.central {
 			p50, p90 = min(p50, theirs.P50.Median), min(p90, theirs.P90.Median)
+			rate = max(rate, theirs.Tokens.Median)
 		}
 	}
 	if !math.IsInf(p50, 0) {
 		l.Worst("ttft_p50_vs_central", ours.P50.Median/p50, true)
 		l.Worst("ttft_p90_vs_central", ours.P90.Median/p90, true)
+		l.Worst("throughput_vs_central", ours.Tokens.Median/rate, false)
 	}
 	if !math.IsInf(share, 0) {
 		l.Worst("cached_share_vs_best", ours.Cached.Median-share, false)
@@ -267,7 +274,7 @@ func (rep *report) unmet(l bench.Line) bench.Reasons {
 
 // unplayed names the cells that a target needs and that were not played, and, in those that were, the contenders.
 func (rep *report) unplayed() (why bench.Reasons) {
-	all, _ := cells("", "", 1) // of no names all are known
+	all, _ := cells(workloads(), "", "", 1) // of no names all are known
 	for i := range all {
 		if !slices.ContainsFunc(rep.cells, func(c cell) bool { return c.key() == all[i].key() }) {
 			why = append(why, all[i].key()+" was not played")

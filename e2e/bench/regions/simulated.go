@@ -23,7 +23,7 @@ func SimulatedRanking(show func(format string, figures ...any)) (ranking simload
 	if err != nil {
 		return ranking, err
 	}
-	all, err := cells("", "", 1)
+	all, err := cells(workloads(), "", "", 1)
 	if err != nil {
 		return ranking, err
 	}
@@ -53,14 +53,14 @@ func (c *contender) simulated(at *cell) (map[string]float64, error) {
 		return nil, err
 	}
 	e := simulate.Engine{Config: engine().Config, Times: engine().Tuning.Times}
-	layout := simulate.Alone(simulate.Alike(c.servers*regions, e))
+	layout := simulate.Alone(simulate.Alike(c.servers.all(), e))
 	if !c.central {
 		layout = &simulate.Layout{}
 		for i, name := range names {
 			rtts := slices.Repeat([]time.Duration{apart}, regions)
 			rtts[i] = 0
 			layout.RTT = append(layout.RTT, rtts)
-			layout.Pools = append(layout.Pools, simulate.Pool{Name: name, Engines: simulate.Alike(c.servers, e)})
+			layout.Pools = append(layout.Pools, simulate.Pool{Name: name, Engines: simulate.Alike(c.servers[i], e)})
 		}
 	}
 	all := map[string][]float64{}

@@ -145,7 +145,7 @@ func (st *stage) begin(ctx context.Context, c *contender) (*front, error) {
 		if !c.central {
 			p = c.policy(i)
 		}
-		if err := errors.Join(s.Use(ctx, c.servers), s.Switch(ctx, p)); err != nil {
+		if err := errors.Join(s.Use(ctx, c.servers[i]), s.Switch(ctx, p)); err != nil {
 			return nil, err
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
+	"github.com/warmgate/warmgate/internal/mooncake"
 	"github.com/warmgate/warmgate/internal/vllmsim"
 )
 
@@ -67,6 +69,28 @@ func workloads() []workload {
 	}
 }
 
+// traceName is the workload of the sessions of a trace.
+const traceName = "trace"
+
+// sessionsOf is what the sessions of a trace send, from one on that the seed says; answers are as long as elsewhere. A
+// session of Mooncake's has one request and a half: hardly anything is cached of most prompts.
+func sessionsOf(trace []mooncake.Request) workload {
+	const scale, longest = 16, 3001
+	return workload{
+		name: traceName, skewed: users{120, 40, 40}, even: users{67, 67, 66}, perUser: 17,
+		about: fmt.Sprintf("sessions of a trace of %d requests, prompts ÷ %d", len(trace), scale),
+		write: func(r *rand.Rand, n int) []traffic.Script {
+			all, from := traffic.Sessions(trace, r.Uint64(), scale, longest), r.Int()
+			out := make([]traffic.Script, n)
+			for i := range out {
+				out[i] = all[(uint(from)+uint(i))%uint(len(all))]
+				out[i].Session = strconv.Itoa(i)
+			}
+			return out
+		},
+	}
+}
+
 func trees(name string, skewed, even users, branches ...int) workload {
 	return workload{
 		name: name, skewed: skewed, even: even, perUser: 23,
@@ -113,9 +137,9 @@ func times(u users, scale float64) users {
 	return u
 }
 
-// cells returns those that the lists name, with so many times the users.
-func cells(workloadList, loadList string, scale float64) ([]cell, error) {
-	chosen, err := bench.Named(workloads(), workloadList, workload.title)
+// cells returns those of the workloads and loads that the lists name, with so many times the users.
+func cells(all []workload, workloadList, loadList string, scale float64) ([]cell, error) {
+	chosen, err := bench.Named(all, workloadList, workload.title)
 	if err != nil {
 		return nil, err
 	}

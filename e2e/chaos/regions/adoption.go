@@ -23,9 +23,10 @@ const (
 func (r *region) signal(s syscall.Signal) { lab.Check(syscall.Kill(r.Gateway.PID(), s)) }
 
 // frozen has the gateway of the second region stop, so that its servers are adopted, come back for a moment, which
-// changes nothing, and come back for good. What it had to answer is late, and nothing is lost.
+// changes nothing, and come back for good. Only answers that had begun are lost: the connections are closed.
 func (w *world) frozen(a *lab.Act) {
 	us, eu := w.regions[0], w.regions[1]
+	defer mayBreakBetween(w, eu)()
 	var changes *atomic.Int64
 	stop := func() {}
 	err := lab.Try(func() {
@@ -176,6 +177,7 @@ func (w *world) isolated(a *lab.Act, servers bool) {
 		w.forwards(a, "then")
 	}
 	_, end := w.clients(a, eu, rateAlone)
+	defer mayBreakBetween(w, eu)()
 	lab.Each(func() {
 		lab.Each(func() {
 			w.cutOff(1, servers)

@@ -133,6 +133,21 @@ func (w *world) mayBreak(of, at *region) (over func()) {
 	return w.add(excuse{of: of, begunBy: at.name})
 }
 
+// mayBreakBetween excuses such answers of a region for all others, and of others for it.
+func mayBreakBetween(w *world, region *region) (over func()) {
+	var all []func()
+	for _, r := range w.regions {
+		if r != region {
+			all = append(all, w.mayBreak(r, region), w.mayBreak(region, r))
+		}
+	}
+	return func() {
+		for _, over := range all {
+			over()
+		}
+	}
+}
+
 // mayFail excuses all failures of a region's clients, of requests that are sent until what it returns is called.
 func (w *world) mayFail(of *region) (over func()) { return w.add(excuse{of: of}) }
 

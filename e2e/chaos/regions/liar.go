@@ -148,7 +148,11 @@ func seal(w wire.Writer) string {
 
 func newLiar() *liar {
 	l := &liar{key: lbregion.NewKey(regionSecret), lie: lies[len(lies)-1]}
-	l.Server = httptest.NewServer(http.HandlerFunc(l.answer))
+	l.Server = httptest.NewUnstartedServer(http.HandlerFunc(l.answer))
+	l.Config.Protocols = new(http.Protocols)
+	l.Config.Protocols.SetHTTP1(true)
+	l.Config.Protocols.SetUnencryptedHTTP2(true) // as the gateways speak with each other
+	l.Start()
 	return l
 }
 
@@ -159,7 +163,7 @@ func (l *liar) answer(w http.ResponseWriter, r *http.Request) {
 	defer l.mu.Unlock()
 	if r.URL.Path != probePath {
 		if l.forwarded++; l.forwarded%2 == 0 {
-			panic(http.ErrAbortHandler) // which breaks the connection
+			panic(http.ErrAbortHandler) // which breaks off the request
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return

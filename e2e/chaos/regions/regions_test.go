@@ -22,7 +22,7 @@ func TestLies(t *testing.T) {
 			Name: "us", Peers: []lbregion.Peer{{Name: liarName}}, Interval: time.Second, Gone: time.Hour,
 		})
 		key := lbregion.NewKey(regionSecret)
-		prober := lbregion.NewProber(board, key, 1)
+		prober := lbregion.NewProber(board, lbregion.Keys{Key: key}, 1)
 		refused, now, start := 0, time.Duration(0), wall()
 		for n := range uint64(3) {
 			now = time.Duration(n+1) * 2 * time.Second // what was not answered is missed by then
@@ -30,11 +30,11 @@ func TestLies(t *testing.T) {
 				t.Fatal(err)
 			}
 			clock := start + now
-			text, err := prober.Ask(now, clock, 0)
+			texts, err := prober.Ask(now, clock, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			probe, err := l.key.ReadProbe(text, liarName, clock)
+			probe, err := l.key.ReadProbe(texts.Text, liarName, clock)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +42,7 @@ func TestLies(t *testing.T) {
 				refused++
 			}
 		}
-		peer, _ := board.Forward(now, nil, -1, 1, nil)
+		peer, _ := board.Forward(now, &lbregion.Request{Session: 1})
 		believed, genuine := peer != lbregion.None, next.name == truth.name || next.name == own.name
 		if believed != genuine || believed != (refused == 0) {
 			t.Errorf("%s: %d of 3 answers were refused, forwarded: %t", next.name, refused, believed)

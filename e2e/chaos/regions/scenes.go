@@ -206,8 +206,8 @@ func (w *world) unreachable(a *lab.Act, silence time.Duration) {
 }
 
 // partitioned has nothing come through to the second region, or nothing come back, or neither, or breaks connections.
-// Only the last ones may cost anything. The third region hears both all the time: so neither adopts the other's
-// servers.
+// Each may cost the answers that have begun, since a connection on which nothing comes is closed. The third region
+// hears both all the time: so neither adopts the other's servers.
 func (w *world) partitioned(a *lab.Act) {
 	us, eu, ap := w.regions[0], w.regions[1], w.regions[2]
 	var late []*atomic.Bool // two ways by which us hears of eu, then two by which eu hears of us
@@ -233,20 +233,17 @@ func (w *world) parted(a *lab.Act) {
 	for _, p := range []struct {
 		name        string
 		there, back faultproxy.Mode
-		breaks      bool
 		lasts       time.Duration
 	}{
-		{"nothing comes there", faultproxy.Stall(), faultproxy.Pass(), false, forwardedFor},
-		{"no answer comes back", faultproxy.StallReplies(), faultproxy.Pass(), false, forwardedFor},
-		{"nothing comes through", faultproxy.Stall(), faultproxy.Stall(), false, goneAfter},
-		{"connections break", faultproxy.Reset(), faultproxy.Reset(), true, forwardedFor},
-		{"connections are refused", faultproxy.Refuse(), faultproxy.Refuse(), true, forwardedFor},
+		{"nothing comes there", faultproxy.Stall(), faultproxy.Pass(), forwardedFor},
+		{"no answer comes back", faultproxy.StallReplies(), faultproxy.Pass(), forwardedFor},
+		{"nothing comes through", faultproxy.Stall(), faultproxy.Stall(), goneAfter},
+		{"connections break", faultproxy.Reset(), faultproxy.Reset(), forwardedFor},
+		{"connections are refused", faultproxy.Refuse(), faultproxy.Refuse(), forwardedFor},
 	} {
 		lab.About(p.name, func() {
-			var over []func()
-			if us, eu := w.regions[0], w.regions[1]; p.breaks {
-				over = append(over, w.mayBreak(us, eu), w.mayBreak(eu, us))
-			}
+			us, eu := w.regions[0], w.regions[1]
+			over := []func(){w.mayBreak(us, eu), w.mayBreak(eu, us)}
 			w.setWires(p.there, p.back)
 			for _, over := range over { // what is sent now is answered only after they were mended
 				over()

@@ -20,6 +20,7 @@ type Engine struct {
 	apart   bool       // see Apart
 
 	processor *Processor // that it shares with others, nil for none
+	ranks     *Ranks     // of whose server it is one, nil for none
 
 	begun   time.Duration // when the steps under way began
 	step    time.Duration // how long each of them takes
@@ -57,15 +58,32 @@ func (e *Engine) SetSpeed(now time.Duration, speed float64) {
 	e.cutSteps(now)
 }
 
-// cutSteps has the step under way be the last one.
+// cutSteps has the step under way be the last one, of all ranks of its server.
 func (e *Engine) cutSteps(now time.Duration) {
-	if e.steps > 1 {
-		e.steps = max(1, int((now-e.begun+e.step-1)/e.step))
+	cut := func(e *Engine) {
+		if e.steps > 1 {
+			e.steps = max(1, int((now-e.begun+e.step-1)/e.step))
+		}
+	}
+	if e.ranks == nil {
+		cut(e)
+		return
+	}
+	for _, o := range e.ranks.list {
+		cut(o)
 	}
 }
 
-// Ends is when the steps under way end, 0 for an idle engine. It changes with [Engine.Add] and [Engine.Begin].
+// Ends is when the steps under way end, 0 for an idle engine. It changes with [Engine.Add] and [Engine.Begin]. That of
+// a rank is that of all ranks of its server.
 func (e *Engine) Ends() time.Duration {
+	if e.ranks != nil {
+		return e.ranks.ends()
+	}
+	return e.ownEnds()
+}
+
+func (e *Engine) ownEnds() time.Duration {
 	if e.steps == 0 {
 		return 0
 	}
@@ -121,8 +139,17 @@ func (e *Engine) Add(r *Request, now time.Duration) error {
 	return nil
 }
 
-// Begin begins a step, or several that take equally long and only decode, if there is work.
+// Begin begins a step, or several that take equally long and only decode, if there is work: of all ranks of a server.
 func (e *Engine) Begin(now time.Duration) {
+	if e.ranks != nil {
+		e.ranks.begin(now)
+		return
+	}
+	e.beginOwn(now)
+}
+
+// beginOwn begins the engine's own steps.
+func (e *Engine) beginOwn(now time.Duration) {
 	e.begun, e.steps = now, 0
 	if e.Load() == 0 {
 		return
@@ -272,8 +299,16 @@ func (e *Engine) release(r *Request) {
 }
 
 // Finish ends the steps under way. It returns the requests that have got their first token and those that have got
-// their last; both lists are overwritten by the next call.
+// their last, of all ranks of a server; both lists are overwritten by the next call.
 func (e *Engine) Finish() (first, done []*Request) {
+	if e.ranks != nil {
+		return e.ranks.finish()
+	}
+	return e.endOwn()
+}
+
+// endOwn ends the engine's own steps.
+func (e *Engine) endOwn() (first, done []*Request) {
 	e.first, e.done = e.first[:0], e.done[:0]
 	kept := e.running[:0]
 	for _, r := range e.running {

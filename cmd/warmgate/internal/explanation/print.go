@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -28,7 +29,8 @@ var unread = map[string]string{
 // excluded says why an endpoint is no candidate.
 var excluded = map[string]string{
 	"degraded": "degraded, and enough others are healthy", "draining": "draining", "ejected": "ejected",
-	"model": "does not have the model", "policy": "left out by the policy", "unhealthy": "unhealthy",
+	"model": "does not have the model", "policy": "left out by the policy",
+	"subset": "not in the subset that the request is for", "unhealthy": "unhealthy",
 }
 
 // Print prints an explanation for people.
@@ -116,17 +118,45 @@ func printPlan(b *strings.Builder, d *state.Decision) {
 	if len(p.Home) > 0 {
 		fmt.Fprintf(b, "  its session belongs at %s\n", plain(strings.Join(p.Home, ", then ")))
 	}
+	printTarget(b, p.Target)
 	if p.Matches != "" {
 		fmt.Fprintln(b, "  what endpoints have of its prompt is in Redis, and not known here")
 	}
+}
+
+// printTarget says how soon the answer is to come, and what that changes.
+func printTarget(b *strings.Builder, t *state.Target) {
+	if t == nil {
+		return
+	}
+	var wanted []string
+	if t.TTFTMS > 0 {
+		wanted = append(wanted, fmt.Sprintf("its first token within %d ms", t.TTFTMS))
+	}
+	if t.PerTokenUS > 0 {
+		wanted = append(wanted, fmt.Sprintf("each one behind it within %s ms", number(float64(t.PerTokenUS)/1e3)))
+	}
+	effect := "which changes nothing: too little is known, all endpoints are in time, or they have no room for it"
+	switch t.Effect {
+	case "weighed":
+		effect = "which is in the costs, and does not decide"
+	case "decided":
+		effect = "which decides: without it " + plain(t.Without) + " would win"
+	}
+	fmt.Fprintf(b, "  wanted: %s; %s\n", strings.Join(wanted, ", "), effect)
 }
 
 func printCandidates(b *strings.Builder, d *state.Decision) {
 	if len(d.Candidates) == 0 {
 		return
 	}
+	stalls := slices.ContainsFunc(d.Candidates, func(c state.Candidate) bool { return c.Stall != 0 })
+	stall := "" // a column, where there are any
+	if stalls {
+		stall = "of it stalls\t"
+	}
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\tcost\t= base\t+ load\t+ over\t- credit\tcached\trequests\ttokens\tweight\t")
+	fmt.Fprintf(w, "\tcost\t= base\t+ load\t%s+ over\t- credit\tcached\trequests\ttokens\tweight\t\n", stall)
 	for i := range d.Candidates {
 		c := &d.Candidates[i]
 		mark := ""
@@ -137,8 +167,11 @@ func printCandidates(b *strings.Builder, d *state.Decision) {
 		if c.Full {
 			requests += " full"
 		}
-		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s\t%s\t%s\t\n", mark, plain(c.Addr),
-			number(c.Cost), number(c.Base), number(c.Load), number(c.Over), number(c.Credit), 100*c.Matched,
+		if stalls {
+			stall = number(c.Stall) + "\t"
+		}
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s%s\t%s\t%.0f%%\t%s\t%s\t%s\t\n", mark, plain(c.Addr),
+			number(c.Cost), number(c.Base), number(c.Load), stall, number(c.Over), number(c.Credit), 100*c.Matched,
 			requests, tokens, number(c.Weight))
 	}
 	w.Flush()
