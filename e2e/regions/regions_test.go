@@ -49,7 +49,7 @@ func edits(peer, port string) func(file string, doc *yaml.Node) error {
 			}
 			return harness.Insert(doc, harness.RoutesPath, "", 0, `
 - match: {prefix: /, headers: [{name: x-higress-target-cluster, present_match: true}]}
-  route: {cluster_header: x-higress-target-cluster}
+  route: {cluster_header: x-higress-target-cluster, timeout: 600s}
 `)
 		case "clusters.yaml":
 			return peerCluster(doc, "to-other", peer)

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
 	"github.com/warmgate/warmgate/plugin/views"
 )
@@ -44,6 +45,10 @@ func TestTargetsThatAreAddedAgain(t *testing.T) {
 	push(text)
 	if d.admit(0, "a", "") == "" || d.admit(0, "a", "") != "" {
 		t.Error("a target that was added again is not asked by one task")
+	}
+	d.advance(2 * stores.LeaseTTL)
+	if n := d.metrics.values[stats.Owners]; n != 1 {
+		t.Errorf("%d owners with one worker, and the main thread's VM, which serves nothing", n)
 	}
 	closes()
 	d.advance(59 * time.Second)

@@ -77,7 +77,7 @@ func (v *VM) tick(p *Plugin) {
 	v.Ticks.rearm(&p.Ticker, now, stores.Earlier(next, v.Waiters.Poll(now)))
 	p.dropIfDone()
 	v.listen()
-	if len(p.added) > 0 {
+	if v.Serves && len(p.added) > 0 { // the main thread's VM would count as one that serves requests
 		v.Guard("targets that are added again", func() { v.reopen(now, p) }, nil)
 	}
 	if !v.Ticks.due(now) {
