@@ -98,4 +98,3 @@ func (d *fakeDriver) sentToAdopted() (n uint64) {
 	}
 	return n
 }
-
