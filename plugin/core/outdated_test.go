@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -28,6 +29,45 @@ func (d *fakeDriver) find(cluster string) {
 	d.outdated = nil
 	for _, i := range d.sites[cluster] {
 		d.endpoints[i].Weight = 2
+	}
+}
+
+// What waits for a full endpoint is not granted it once the gateway has none for another request: one is lost, and the
+// rest go on waiting.
+func TestOutdatedWhenGranted(t *testing.T) {
+	for _, redis := range []bool{false, true} {
+		d, config := &fakeDriver{fakeProcess: newFakeProcess(t, 1)}, queueConfig(`"from_zero":true`)
+		d.SetEndpoints(make([]streamtest.Endpoint, 1))
+		if redis {
+			config = withRedis(t, d, config)
+		}
+		if !d.configure(config) {
+			t.Fatal("refused")
+		}
+		d.advance(time.Second)
+		full := d.client(0, streamtest.Request{})
+		var waits []*fakeStream
+		for range 3 {
+			d.advance(100 * time.Millisecond)
+			waits = append(waits, d.client(0, streamtest.Request{}))
+		}
+		d.wantWaiting(waits...)
+		d.endpoints = nil // and the plugin does not know it yet
+		full.Finish()
+		d.advance(time.Second)
+		if waits[0].Result().Status != 503 {
+			t.Errorf("Redis %v: the first: %+v", redis, waits[0].Result())
+		}
+		d.wantWaiting(waits[1:]...)
+		d.SetEndpoints(make([]streamtest.Endpoint, 1))
+		for _, c := range waits[1:] {
+			if d.advance(time.Second); c.Upstream() != 0 {
+				t.Errorf("Redis %v: with an endpoint: %+v", redis, c.Result())
+			}
+			c.Finish()
+		}
+		d.drained()
+		d.wantNoneWaits()
 	}
 }
 
