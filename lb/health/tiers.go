@@ -10,7 +10,7 @@ import (
 // divides them: see "Priority levels" and "Degraded endpoints" in Envoy's documentation of load balancing.
 
 // overprovisioning is Envoy's default overprovisioning factor, in percent: a priority gets all requests until fewer
-// than 100/140 of its endpoints are usable.
+// than 100/140 of its servers are usable.
 const overprovisioning = 140
 
 // tier is the healthy endpoints of one priority, or its degraded ones.
@@ -22,10 +22,11 @@ type tier struct {
 	panics   bool // below the panic threshold: native balancing decides
 }
 
-// priorityCounts is how many endpoints one priority has, those that drain excluded.
+// priorityCounts is how many servers one priority has, those that drain excluded: as many as the gateway counts, which
+// knows no ranks.
 type priorityCounts struct{ healthy, degraded, total int }
 
-// capacity returns which percentage of the cluster's requests n endpoints of the priority can take.
+// capacity returns which percentage of the cluster's requests n servers of the priority can take.
 func (c *priorityCounts) capacity(n int) int {
 	if c.total == 0 {
 		return 0
@@ -122,7 +123,7 @@ func countServers(list []*lb.Endpoint) int {
 	return of.n
 }
 
-// countPriorities returns the counts of all priorities, given the usable endpoints, and the size of the cluster in
+// countPriorities returns the counts of all priorities, given the usable endpoints, and the size of the cluster, all in
 // servers.
 func countPriorities(v *lb.View, usable []*lb.Endpoint) (priorities []priorityCounts, total int) {
 	var last uint8
@@ -132,15 +133,17 @@ func countPriorities(v *lb.View, usable []*lb.Endpoint) (priorities []priorityCo
 	priorities = make([]priorityCounts, int(last)+1)
 	var all servers
 	for i := range v.Endpoints {
-		if e := &v.Endpoints[i]; e.State != lb.Draining {
+		if e := &v.Endpoints[i]; e.State != lb.Draining && all.next(e) {
 			priorities[e.Priority].total++
-			all.next(e)
 		}
 	}
+	var able servers
 	for _, e := range usable {
-		if e.State == lb.Healthy {
+		switch {
+		case !able.next(e):
+		case e.State == lb.Healthy:
 			priorities[e.Priority].healthy++
-		} else {
+		default:
 			priorities[e.Priority].degraded++
 		}
 	}

@@ -145,3 +145,62 @@ func TestLoadsAsEnvoy(t *testing.T) {
 		t.Error("no cluster was in panic")
 	}
 }
+
+// ranked returns the view with so many ranks in the place of each server, 0 for those that are not told apart.
+func ranked(v *lb.View, ranks func(i int) int) *lb.View {
+	out := &lb.View{Cluster: v.Cluster}
+	for i, e := range v.Endpoints {
+		n := ranks(i)
+		if n == 0 {
+			out.Endpoints = append(out.Endpoints, e)
+		}
+		for r := range n {
+			rank := e
+			rank.Addr = lb.RankAddr(e.Addr, r)
+			out.Endpoints = append(out.Endpoints, rank)
+		}
+	}
+	return out
+}
+
+// Ranks count as their server, as the gateway counts it. One that is down may show none, and the others several.
+func TestLoadsOfRanks(t *testing.T) {
+	upOnly := func(v *lb.View) *lb.View {
+		return ranked(v, func(i int) int {
+			if v.Endpoints[i].State == lb.Healthy {
+				return 8
+			}
+			return 0
+		})
+	}
+	v := upOnly(healthtest.Tiered([]lb.State{stateH, stateU}, []lb.State{stateH, stateH}))
+	if h, d := health.TierLoads(v); fmt.Sprint(h, d) != "[70 30] [0 0]" {
+		t.Errorf("one of two servers is up: %v %v", h, d)
+	}
+	v = upOnly(healthtest.Tiered([]lb.State{stateH, stateU, stateU, stateU, stateU}))
+	if _, why := health.New().Candidates(0, v, healthtest.Cluster, 0); why != lb.ReasonPanicThreshold {
+		t.Errorf("one of five servers is up: %v", why)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		var priorities [][]lb.State
+		for range 1 + rng.IntN(3) {
+			states := make([]lb.State, rng.IntN(6))
+			for i := range states {
+				states[i] = lb.State(rng.IntN(5))
+			}
+			priorities = append(priorities, states)
+		}
+		of := healthtest.Tiered(priorities...)
+		v := ranked(of, func(int) int { return rng.IntN(5) })
+		h, d := health.TierLoads(v)
+		wantH, wantD := health.TierLoads(of)
+		if !slices.Equal(h, wantH) || !slices.Equal(d, wantD) {
+			t.Fatalf("%v with ranks: %v %v, want %v %v", priorities, h, d, wantH, wantD)
+		}
+		_, why := health.New().Candidates(0, v, healthtest.Cluster, 0)
+		if _, want := health.New().Candidates(0, of, healthtest.Cluster, 0); why != want {
+			t.Fatalf("%v with ranks: %v, want %v", priorities, why, want)
+		}
+	}
+}

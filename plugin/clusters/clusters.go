@@ -63,8 +63,8 @@ type Cluster struct {
 	Retries RetryBudget
 	Answers learned.AnswerTimes
 	CapsAt  time.Duration             // when a waiting request brought the latest caps to the queue
-	NoneIn  *lb.View                  // by which the gateway last had no endpoint for a request
-	NoneAt  time.Duration             // when that was
+	noneIn  *lb.View                  // by which the gateway last had no endpoint for a request
+	noneAt  time.Duration             // when that was
 	caps    map[*config.Config]uint32 // digests of what the caps follow from
 
 	Prompts PromptStats      // for prefix_cache
@@ -152,6 +152,18 @@ func (cl *Cluster) KeepPolicies(inForce map[*config.Config]bool) {
 		}
 	}
 	clear(cl.Views) // requests bring those in use
+}
+
+// outdatedFor is how long a view is taken to be outdated by which the gateway had no endpoint for a request.
+const outdatedFor = 2 * time.Second
+
+// NoteNone notes that the gateway had no endpoint for a request that was planned by the view.
+func (cl *Cluster) NoteNone(now time.Duration, view *lb.View) { cl.noneIn, cl.noneAt = view, now }
+
+// IsOutdated reports whether the gateway has no endpoint any more, though the view has, where requests wait for the
+// first one.
+func (cl *Cluster) IsOutdated(now time.Duration, view *lb.View, c *config.Config) bool {
+	return c.WaitsFromZero() && view == cl.noneIn && now-cl.noneAt < outdatedFor
 }
 
 // CountResponse adds a response that has begun at an endpoint, or removes one that has ended: an endpoint that is

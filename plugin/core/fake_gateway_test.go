@@ -43,6 +43,7 @@ type fakeProcess struct {
 	host       fakehost.Host       // the filter chain and the router
 	sites      map[string][]int    // the endpoints of each of several clusters; nil: there is one, with all
 	known      map[string]*lb.View // views of those
+	outdated   map[string]bool     // of those, that have no endpoint any more, which their views do not show yet
 	fakeBreakers
 	unseen bool // only those are known that a request is routed to, as in Higress
 

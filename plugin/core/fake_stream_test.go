@@ -84,7 +84,7 @@ func (p *fakeProcess) index(addr string) int {
 func (p *fakeProcess) place(cluster string) {
 	var list []*fakehost.Endpoint
 	for i, e := range p.endpoints {
-		if p.sites != nil && !slices.Contains(p.sites[cluster], i) {
+		if p.sites != nil && (p.outdated[cluster] || !slices.Contains(p.sites[cluster], i)) {
 			continue
 		}
 		if e.at.Addr, e.at.Refuses, e.at.Health = e.Addr, e.refuses, fakehost.Healthy; e.State != lb.Healthy {

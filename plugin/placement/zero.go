@@ -35,19 +35,15 @@ func (b *basis) hasNone(but ...lb.State) bool {
 		!slices.ContainsFunc(view.Endpoints, func(e lb.Endpoint) bool { return !slices.Contains(but, e.State) })
 }
 
-// outdatedFor is how long a view is taken to be outdated by which the gateway had no endpoint for a request.
-const outdatedFor = 2 * time.Second
-
 // isOutdated reports whether the gateway has no endpoint any more, though the view has.
 func (b *basis) isOutdated(view *lb.View) bool {
-	cl := b.Cluster
-	return b.Config.WaitsFromZero() && view == cl.NoneIn && b.Shared.Clock()-cl.NoneAt < outdatedFor
+	return b.Cluster.IsOutdated(b.Shared.Clock(), view, b.Config)
 }
 
 // noteNone notes that the gateway had no endpoint for the request, if that is how it has ended, so that others wait.
 func (b *basis) noteNone(now time.Duration) {
 	if b.Config.WaitsFromZero() && strings.Contains(b.Gateway.Details(), "no_healthy_upstream") {
-		b.Cluster.NoneIn, b.Cluster.NoneAt = b.Lease.Reservation.view, now
+		b.Cluster.NoteNone(now, b.Lease.Reservation.view)
 		b.Shared.GW.Hurry(now)
 	}
 }

@@ -310,6 +310,9 @@ func (r *Regions) planOf(now time.Duration, c *config.Config, view *lb.View, req
 		return nil, lb.Plan{}, lb.ReasonStoreError
 	}
 	cl.Views[view.ListID] = view
+	if cl.IsOutdated(now, view, c) {
+		return cl, lb.Plan{}, lb.ReasonNoEndpoints
+	}
 	r.scraping.NeedAlone(request, cl.Metrics, c) // else it would seem to have no room
 	plan, why := policy.Plan(now, &lb.Request{Random: r.GW.Random()}, view)
 	return cl, plan, why
