@@ -9,6 +9,7 @@ import asyncio
 import multiprocessing
 import os
 import sys
+import threading
 
 from warmgate_batch.api import Misconfigured
 from warmgate_batch.progress import Progress
@@ -18,7 +19,14 @@ from warmgate_batch.worker import Settings, read_backends, work
 MISCONFIGURED = 2  # how a worker ends that another one would do no better than
 
 
+def end_with_parent() -> None:
+    """Ends this process once the pool is gone, which may have been killed: another one begins with workers of its own."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
+
+
 def start_process(s: Settings) -> None:
+    threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         asyncio.run(work(s))
     except Misconfigured as e:

@@ -13,7 +13,7 @@ import httpx
 
 from warmgate_batch import api, worker
 from warmgate_batch.api import Lost, Misconfigured
-from warmgate_batch.backends import retry_after
+from warmgate_batch.backends import open_backend, retry_after
 from warmgate_batch.tasks import Counts, open_tasks
 
 CHAT = {"m": "http://m/chat"}
@@ -273,6 +273,51 @@ class Worker(unittest.TestCase):
                 warmgate = api.Warmgate("http://api", "t", 0.01, client)
                 async with warmgate.renewed("task", lambda: renewed.set() or True):
                     await asyncio.wait_for(renewed.wait(), 60)
+
+        asyncio.run(run())
+
+    def test_heartbeat_under_way(self):
+        """A heartbeat that is under way when its task has ended is not broken off: httpx, with calls that are, may keep
+        others waiting for ever."""
+        begun, go, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        class Slow(Lab):
+            async def __call__(self, request):
+                begun.set()
+                await go.wait()
+                ended.set()
+                return await super().__call__(request)
+
+        async def run():
+            async with httpx.AsyncClient(transport=httpx.MockTransport(Slow())) as client:
+                warmgate = api.Warmgate("http://api", "t", 60, client)
+                warmgate.lease_ttl = 0.01
+                async with warmgate.renewed("task", lambda: setattr(warmgate, "lease_ttl", 600) or True):
+                    await begun.wait()
+                go.set()
+                await asyncio.wait_for(ended.wait(), 60)
+
+        asyncio.run(run())
+
+    def test_stuck(self):
+        """A call that httpx never ends is made again."""
+        self.addCleanup(setattr, api, "LONGEST", api.LONGEST)
+        api.LONGEST = 0.05
+        stuck = [True]
+
+        class Stuck(Lab):
+            async def __call__(self, request):
+                if stuck and stuck.pop():
+                    await asyncio.Event().wait()
+                return await super().__call__(request)
+
+        async def run():
+            async with httpx.AsyncClient(transport=httpx.MockTransport(Stuck())) as client:
+                self.assertEqual(await api.Warmgate("http://api", "t", 60, client).parallelism(7), 7)
+                self.assertEqual(stuck, [])
+                with self.assertRaisesRegex(TimeoutError, "no answer within"):
+                    stuck.append(True)
+                    await open_backend(SINGLE, client, 0.05).ask("m", worker.Task(1, "word", 7, 1, 1))
 
         asyncio.run(run())
 

@@ -3,10 +3,11 @@
 import asyncio
 import sys
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence, Set
 
 import httpx
 
+LONGEST = 30.0  # seconds of a call: after one that was cancelled, httpx may wait for its connection for ever
 REPEATS = 8  # of a call that is not answered, or by one of the statuses below: every call may be repeated
 AGAIN = (408, 429, *range(500, 600))
 MOST_TOKENS = 2_000_000  # that the API takes a task for
@@ -31,29 +32,46 @@ class Unavailable(Exception):
     """The API does not answer."""
 
 
+async def came(event: asyncio.Event, seconds: float) -> bool:
+    """Waits for an event, for so many seconds at most. Reports whether it came."""
+    try:
+        return await asyncio.wait_for(event.wait(), seconds)
+    except asyncio.TimeoutError:
+        return False
+
+
 class Warmgate:
     """The API at a URL such as http://gateway:8080/warmgate/v1."""
 
     def __init__(self, url: str, token: str, lease_ttl: float, client: httpx.AsyncClient):
         self.url, self.lease_ttl, self._client = url.rstrip("/"), lease_ttl, client
         self._headers = {"authorization": f"Bearer {token}"}
+        self._beats: Set[asyncio.Future] = set()
+
+    async def _once(
+        self, method: str, path: str, body: Optional[dict] = None, also: Sequence[int] = (), longest: float = LONGEST
+    ) -> dict:
+        """Makes a call once, and returns an answer with status 200 or one that the caller also takes."""
+        try:
+            call = self._client.request(
+                method, self.url + path, json=body, headers=self._headers, timeout=longest / 3
+            )
+            answer = await asyncio.wait_for(call, longest)
+        except (httpx.TransportError, asyncio.TimeoutError) as e:
+            raise Unavailable(f"{self.url}{path}: {e!r}") from e
+        if answer.status_code == 200 or answer.status_code in also:
+            return answer.json()
+        text = f"{self.url}{path}: {answer.status_code} {answer.text[:300]}"
+        raise (Unavailable if answer.status_code in AGAIN else Misconfigured)(text)
 
     async def _call(self, method: str, path: str, body: Optional[dict] = None, also: Sequence[int] = ()) -> dict:
-        """Makes a call, and returns an answer with status 200 or one that the caller also takes."""
-        for left in reversed(range(REPEATS)):
+        """Makes a call, and repeats it while it is not answered."""
+        for repeat in range(1, REPEATS):
             try:
-                answer = await self._client.request(method, self.url + path, json=body, headers=self._headers)
-                if answer.status_code == 200 or answer.status_code in also:
-                    return answer.json()
-                text = f"{self.url}{path}: {answer.status_code} {answer.text[:300]}"
-                if answer.status_code not in AGAIN:
-                    raise Misconfigured(text)
-                error = Unavailable(text)
-            except httpx.TransportError as e:
-                error = Unavailable(f"{self.url}{path}: {e!r}")
-            if left == 0:
-                raise error
-            await asyncio.sleep(0.2 * (REPEATS - left))
+                return await self._once(method, path, body, also)
+            except Unavailable:
+                await asyncio.sleep(0.2 * repeat)
+        return await self._once(method, path, body, also)
 
     async def schedule(self, tokens: int, key: str, models: Optional[Sequence[str]] = None) -> Place:
         """Waits until a task of so many tokens may be sent to a model, one of these or any. A lost answer costs
@@ -89,8 +107,8 @@ class Warmgate:
             raise Lost(f"the lease of {task_id} was over: is lease_ttl that of the gateway?")
 
     async def heartbeat(self, task_id: str) -> bool:
-        """Renews a task. False: there is no such task, or none any more."""
-        return (await self._call("POST", "/heartbeat", {"task_id": task_id}))["ok"]
+        """Renews a task by one call. False: there is no such task, or none any more."""
+        return (await self._once("POST", "/heartbeat", {"task_id": task_id}, longest=self.lease_ttl / 2))["ok"]
 
     async def parallelism(self, most: int) -> int:
         """How many tasks should be in flight now, at most so many. Without an answer, that many: nothing depends on it
@@ -104,30 +122,32 @@ class Warmgate:
     @asynccontextmanager
     async def renewed(self, task_id: str, also):
         """Sends heartbeats while the body runs, and calls also() before each. If the lease is lost, or also() returns
-        False, the body is cancelled and Lost is raised."""
-        body = asyncio.current_task()
+        False, the body is cancelled and Lost is raised. A heartbeat that is under way when the body ends is left to
+        end by itself: see LONGEST."""
+        body, ended = asyncio.current_task(), asyncio.Event()
         lost = False
 
         async def beat():
             nonlocal lost
             pause = self.lease_ttl / 3
-            while True:
-                await asyncio.sleep(pause)
+            while not await came(ended, pause):
                 pause = self.lease_ttl / 3
                 try:
                     lost = not also()
                 except Exception:  # noqa: BLE001: the database is away; the lease is worth keeping all the same
                     pass
                 try:
-                    lost = lost or not await asyncio.wait_for(self.heartbeat(task_id), self.lease_ttl / 3)
+                    lost = lost or not await self.heartbeat(task_id)
                 except Exception:  # noqa: BLE001: the gateway is away, and may be back before the lease is over
                     pause = self.lease_ttl / 30
                     continue
-                if lost:
+                if lost and not ended.is_set():
                     body.cancel()
                     return
 
         beats = asyncio.ensure_future(beat())
+        self._beats.add(beats)
+        beats.add_done_callback(self._beats.discard)
         try:
             yield
         except asyncio.CancelledError:
@@ -135,4 +155,4 @@ class Warmgate:
                 raise
             raise Lost(f"the lease of {task_id}, or the claim, is over: is lease_ttl that of the gateway?") from None
         finally:
-            beats.cancel()
+            ended.set()

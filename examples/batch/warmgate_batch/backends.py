@@ -95,7 +95,11 @@ class Backend:
         self._client, self._timeout = client, timeout
 
     async def _post(self, url: str, body: dict, headers: Optional[dict] = None) -> dict:
-        answer = await self._client.post(url, json=body, headers=headers, timeout=self._timeout)
+        call = self._client.post(url, json=body, headers=headers, timeout=self._timeout)
+        try:
+            answer = await asyncio.wait_for(call, self._timeout)  # httpx bounds its parts, not the whole
+        except asyncio.TimeoutError:
+            raise TimeoutError(f"no answer within {self._timeout:g} s") from None
         check(answer.status_code, answer.text, answer.headers)
         return answer.json()
 
