@@ -133,7 +133,7 @@ type Budget struct {
 	MaxClosed time.Duration
 	MaxHint   time.Duration // after which who was refused a task asks again at the latest; 0: there is no such time
 	// OwnCaps: the caps are those of a task's caller, and others have higher ones. While the task waits at one, nothing
-	// is set aside for it: it could not be placed, and others would lack the tokens.
+	// is set aside for it, and it takes no place from others: it could not be placed.
 	OwnCaps bool
 }
 

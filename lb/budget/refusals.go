@@ -1,17 +1,22 @@
 package budget
 
+import "slices"
+
 // Refusal is a request that no target could take and that is expected to ask again. As long as it is, a part of what
 // it needs is set aside at the target that was expected to take it first.
 type Refusal struct {
 	Key     uint64  // by which it asks again
 	Since   float64 // when it was first refused, in ms
 	Expires float64 // when it is not expected any more, in ms
-	Tokens  float64 // that it needs; 0 while they are of no use to it
+	Tokens  float64 // that it needs; 0 while they are of no use to it: it waits at its caller's share
 	Row     int     // of the target, in the store's numbers
 }
 
 // Refusals are those that are remembered, in the order in which they came, at most [MaxRefusals].
 type Refusals []Refusal
+
+// isAtShare reports whether it waits at its caller's share.
+func (r Refusal) isAtShare() bool { return r.Tokens == 0 }
 
 // MaxRefusals is how many refusals are remembered. By the simulation in this package the largest requests wait for too
 // long if this is much less than the number of those that wait.
@@ -40,8 +45,9 @@ func (rs Refusals) Expire(now float64) Refusals {
 
 // Ahead is the refusals before a request that are expected to ask at a target again.
 type Ahead struct {
-	Count  int
-	Growth float64 // how many more tokens will be set aside for them in asideSoon ms, when the request may ask again
+	Count   int     // of those that have room in their callers' shares, or have none
+	AtShare int     // of the others: they are before those that wait at a share themselves
+	Growth  float64 // how many more tokens will be set aside for them in asideSoon ms, when the request may ask again
 }
 
 const asideSoon = 1000
@@ -54,7 +60,11 @@ func (rs Refusals) Aside(now float64, n, row int, rate, bonus float64) (aside fl
 		if r := &rs[i]; r.Row == row {
 			tokens := Aside(r.Tokens, rate, now-r.Since, bonus)
 			aside += tokens
-			a.Count++
+			if r.isAtShare() {
+				a.AtShare++
+			} else {
+				a.Count++
+			}
 			a.Growth += Aside(r.Tokens, rate, now-r.Since+asideSoon, bonus) - tokens
 		}
 	}
@@ -69,8 +79,14 @@ func Aside(tokens, rate, waited, bonus float64) float64 {
 	return min(tokens, bonus*max(0, waited)/1000)
 }
 
+// HasRoom reports whether one more is remembered that waits at its caller's share, or that does not.
+func (rs Refusals) HasRoom(atShare bool) bool {
+	return len(rs) < MaxRefusals || !atShare && slices.ContainsFunc(rs, Refusal.isAtShare)
+}
+
 // Remember returns the refusals with one more, or with what is known of it now if it is among them. There may be too
-// many: then it is not remembered.
+// many: then one that waits at its caller's share, which keeps it from being placed anyway, makes room for one that
+// does not, or it is not remembered.
 func (rs Refusals) Remember(r *Refusal) Refusals {
 	if i := rs.Find(r.Key); i < len(rs) {
 		since := rs[i].Since
@@ -78,10 +94,17 @@ func (rs Refusals) Remember(r *Refusal) Refusals {
 		rs[i].Since = since
 		return rs
 	}
-	if len(rs) < MaxRefusals {
-		rs = append(rs, *r)
+	if !rs.HasRoom(r.isAtShare()) {
+		return rs
 	}
-	return rs
+	if len(rs) == MaxRefusals {
+		latest := len(rs) - 1
+		for !rs[latest].isAtShare() {
+			latest--
+		}
+		rs = slices.Delete(rs, latest, latest+1)
+	}
+	return append(rs, *r)
 }
 
 // Forget returns the refusals without the one with the key.

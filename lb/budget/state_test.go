@@ -284,7 +284,7 @@ func TestRefusals(t *testing.T) {
 	rs = rs.Remember(&budget.Refusal{Key: 2, Since: 1500, Expires: 4000, Tokens: 100, Row: 3})
 	rs = rs.Remember(&budget.Refusal{Key: 3, Since: 1500, Expires: 4000, Tokens: 100, Row: 4})
 	rs = rs.Remember(&budget.Refusal{Key: 1, Since: 2000, Expires: 9000, Tokens: 500, Row: 3})
-	if a, ahead := rs.Aside(3000, len(rs), 3, 0, 100); a != 200+100 || ahead != (budget.Ahead{2, 100}) {
+	if a, ahead := rs.Aside(3000, len(rs), 3, 0, 100); a != 200+100 || ahead != (budget.Ahead{Count: 2, Growth: 100}) {
 		t.Errorf("%g tokens aside, want 300: 2 s for one, all of the other", a)
 	}
 	if a, ahead := rs.Aside(3000, rs.Find(2), 3, 0, 100); a != 200 || ahead.Count != 1 {
@@ -311,6 +311,33 @@ func TestRefusals(t *testing.T) {
 	}
 	if rs = rs.Expire(-1e6); len(rs) != 0 {
 		t.Errorf("%d are expected after the clock was set back", len(rs))
+	}
+}
+
+// A refusal that waits at its caller's share, of no tokens, has a place as long as no other needs it.
+func TestRefusalsAtAShare(t *testing.T) {
+	var rs budget.Refusals
+	for i := range budget.MaxRefusals {
+		rs = rs.Remember(&budget.Refusal{Key: uint64(1 + i), Expires: 10, Tokens: float64(i % 2)})
+	}
+	if _, a := rs.Aside(0, len(rs), 0, 0, 1); a.Count != budget.MaxRefusals/2 || a.AtShare != budget.MaxRefusals/2 {
+		t.Errorf("%+v are ahead", a)
+	}
+	if rs.HasRoom(true) || !rs.HasRoom(false) {
+		t.Error("one that waits at its share has room, or another has none")
+	}
+	if rs = rs.Remember(&budget.Refusal{Key: 100, Expires: 10}); rs.Find(100) < len(rs) {
+		t.Error("one that waits at its share took the place of another")
+	}
+	for i := range budget.MaxRefusals / 2 {
+		key, out := uint64(101+i), uint64(budget.MaxRefusals-1-2*i)
+		rs = rs.Remember(&budget.Refusal{Key: key, Expires: 10, Tokens: 1})
+		if len(rs) != budget.MaxRefusals || rs.Find(key) != len(rs)-1 || rs.Find(out) < len(rs) {
+			t.Fatalf("the place of %d is not that of %d", out, key)
+		}
+	}
+	if rs.HasRoom(false) || rs.Find(2) == len(rs) {
+		t.Error("there is room, or one that does not wait at its share made room")
 	}
 }
 

@@ -32,8 +32,8 @@ func (pl *placer) chargeBudget(now time.Duration, d *draft, r *reservation, n in
 	ts, last, changed := pl.targets(now, d, r, n)
 	i := budget.Choose(ts, last, float64(tokens))
 	if i == budget.None {
-		changed = changed || r.told
-		if r.expect(ts); changed {
+		r.expect(ts)
+		if changed = changed || r.told; changed {
 			d.putStates(pl.entries, ts)
 		}
 		return false, changed
@@ -54,6 +54,11 @@ func (pl *placer) targets(now time.Duration, d *draft, r *reservation, n int) ([
 	}
 	pl.entries = r.scope.entries(pl.entries[:0], r.plan)
 	ts, last, changed := d.targetsBut(now, pl.entries, r.plan.Budget.AgeBonus, n)
+	if r.plan.Budget.OwnCaps { // a target that is full is so by the share
+		for i := range ts {
+			ts[i].Ahead.Count += ts[i].Ahead.AtShare
+		}
+	}
 	for _, a := range asides {
 		for i := range ts {
 			if pl.entries[i].Row == a.Row {

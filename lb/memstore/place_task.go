@@ -35,11 +35,15 @@ func (pl *placer) placeTask(now time.Duration, d *draft, t *scheduling) (err err
 	}
 	pl.readLoads(d, sc)
 	b.refusals = b.refusals.Expire(millis(now))
-	n := budget.MaxRefusals
+	n := len(b.refusals)
+	t.told, t.crowded = t.key == 0 || p.Budget.AgeBonus <= 0, false
 	if t.key != 0 {
 		n = b.refusals.Find(t.key)
 	}
-	t.told = t.key == 0 || p.Budget.AgeBonus <= 0 || n == budget.MaxRefusals
+	if n == len(b.refusals) {
+		t.told = t.told || !b.refusals.HasRoom(false)
+		t.crowded = !b.refusals.HasRoom(true)
+	}
 	charged, changed := pl.chargeBudget(now, d, &t.reservation, n)
 	switch {
 	case charged:
@@ -77,6 +81,7 @@ func (pl *placer) again(now time.Duration, d *draft, t *scheduling) bool {
 		found.renew(taskMillis(now))
 		row := t.scope.rows[j]
 		state := b.state(row)
+		state.Advance(millis(now))
 		t.task.ID, t.grant = found.id(), lb.Grant{Index: j, Load: d.loadOf(row), Left: state.Left()}
 		return true
 	}

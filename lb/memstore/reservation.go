@@ -23,14 +23,15 @@ type reservation struct {
 	expected time.Duration // how long it is likely to wait, beside an error
 	matched  []int         // of its candidates, while it waits
 	told     bool          // no store remembers its refusal: [budget.Tell] says when to ask again
+	crowded  bool          // nor one by the cap of its caller's share
 }
 
-// expect notes which of the targets is likely to take the request first, and when.
+// expect notes which of the targets is likely to take the request first, and when, and whether it is told that.
 func (r *reservation) expect(ts []budget.Target) {
 	tokens := float64(r.plan.AddedTokens(0))
 	i := budget.Earliest(ts, tokens)
 	wait := ts[i].Until(tokens)
-	if r.told {
+	if r.told = r.told || r.crowded && r.plan.Budget.OwnCaps && ts[i].Full; r.told {
 		i, wait = budget.Tell(ts, tokens)
 	}
 	r.grant = lb.Grant{Index: i, Left: ts[i].Left()}

@@ -1,9 +1,12 @@
 package admission
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 func TestSuggestedParallelism(t *testing.T) {
@@ -87,5 +90,31 @@ func TestFormatsOfPressure(t *testing.T) {
 		strings.Repeat("\x00", 4*waitSteps) + "\x04\x00\x00\x00" + strings.Repeat("\x00", 5*pressureBytes/6)
 	if got := string(p.pack()); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestFormatsOfLimits(t *testing.T) {
+	const at = 0x1112131415161718
+	list := []lb.Override{{Target: 0x2122232425262728, Set: lb.TargetLimits{-1, 0.5, 0}}}
+	want := "\x18\x17\x16\x15\x14\x13\x12\x11" + "\x28\x27\x26\x25\x24\x23\x22\x21" +
+		"\x00\x00\x00\x00\x00\x00\xf0\xbf" + "\x00\x00\x00\x00\x00\x00\xe0\x3f" + strings.Repeat("\x00", 4*8)
+	raw := packTold(at, list)
+	if string(raw) != want {
+		t.Errorf("got %q, want %q", raw, want)
+	}
+	for _, c := range []struct {
+		raw  string
+		at   time.Duration
+		list []lb.Override
+	}{
+		{want, at, list},
+		{want[:8], at, nil},
+		{want[:7], 0, nil},
+		{"\x00", 0, nil},
+		{"", 0, nil},
+	} {
+		if got, list := readTold([]byte(c.raw)); got != c.at || !slices.Equal(list, c.list) {
+			t.Errorf("%q: got %d, %+v; want %d, %+v", c.raw, got, list, c.at, c.list)
+		}
 	}
 }

@@ -21,6 +21,8 @@ type API struct {
 	scope  string            // in which tasks are counted
 	boards map[string]*board // by the paths of APIs
 	limits lb.Overrides      // of targets that were set at run time
+
+	limitsAt time.Duration // when a store was asked for them, 0 if none has answered
 }
 
 // Core is what the API needs of the VM.

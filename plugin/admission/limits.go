@@ -5,13 +5,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/apicall"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // This file is limits of targets that are set at run time. They are in the store: who sets them sees them in force with
-// the answer, all other workers and gateways within about a second.
+// the answer, all other workers and gateways within about a second. What one VM has from Redis is in shared memory,
+// too, for those that get no answer.
 
 // keeper returns the configuration in whose store they are, the first one under which a caller may set some; nil if
 // nobody may.
@@ -26,20 +29,60 @@ func (a *API) keeper() *config.Config {
 	return parts[i]
 }
 
-// RefreshLimits reads them again. Call it once a second. While the store does not answer, those that are known stay in
-// force.
+// RefreshLimits reads them again. Call it once a second. While the store does not answer, those stay in force that any
+// VM of the process has read last.
 func (a *API) RefreshLimits(now time.Duration) {
 	c := a.keeper()
 	if c == nil {
+		a.limitsAt = 0
 		a.putLimits(now, nil, nil)
 		return
 	}
-	tasks, _ := a.core.Tasks(c)
+	tasks, remote := a.core.Tasks(c)
+	if remote {
+		a.hearLimits(now, c)
+	}
 	tasks.Overrides(now, a.scope, nil, func(list []lb.Override, err error) {
 		if err == nil {
-			a.putLimits(now, c, list)
+			a.haveLimits(now, c, list, remote)
 		}
 	})
+}
+
+// hearLimits puts those in force that another VM has asked the store for later than this one.
+func (a *API) hearLimits(now time.Duration, c *config.Config) {
+	raw, _, _ := a.GW.KV().Get(process.KeyOverrides)
+	if at, list := readTold(raw); at > a.limitsAt {
+		a.limitsAt = at
+		a.putLimits(now, c, list)
+	}
+}
+
+// haveLimits puts those in force that the store has answered with, which was asked at a time, and tells other VMs of
+// them, unless these have the store in shared memory.
+func (a *API) haveLimits(asked time.Duration, c *config.Config, list []lb.Override, remote bool) {
+	a.limitsAt = asked
+	a.putLimits(asked, c, list)
+	if !remote {
+		return
+	}
+	raw, cas, err := a.GW.KV().Get(process.KeyOverrides)
+	at, told := readTold(raw)
+	if err == nil && at < asked && (at == 0 || !slices.Equal(told, list)) {
+		// What is lost to another VM is told when it was read again.
+		_ = a.GW.KV().Set(process.KeyOverrides, packTold(asked, list), cas)
+	}
+}
+
+// packTold returns limits as they are told in shared memory: when the store was asked for them, and lb.PackOverrides.
+func packTold(asked time.Duration, list []lb.Override) []byte {
+	return append(wire.Writer(nil).Duration(asked), lb.PackOverrides(list)...)
+}
+
+// readTold reads what packTold has written. at is 0 if nobody has told anything.
+func readTold(raw []byte) (at time.Duration, list []lb.Override) {
+	in := wire.NewReader(raw)
+	return in.Duration(), lb.ReadOverrides(in.Rest())
 }
 
 func (a *API) putLimits(now time.Duration, c *config.Config, list []lb.Override) {
@@ -83,7 +126,7 @@ func (c *call) keep(set *lb.Override, result string) {
 	tasks, remote := a.core.Tasks(keeper)
 	tasks.Overrides(now, a.scope, set, func(list []lb.Override, err error) {
 		if err == nil {
-			a.putLimits(now, keeper, list)
+			a.haveLimits(now, keeper, list, remote)
 		}
 		c.WhenThere(func() {
 			if err != nil {

@@ -165,3 +165,64 @@ func TestLimitsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A worker that starts while Redis does not answer has the limits that any worker of the gateway has last read, and so
+// has one that has missed the latest.
+func TestLimitsWhileRedisIsLost(t *testing.T) {
+	const one, two, configured = `{"max_concurrent_requests":1}`, `{"max_concurrent_requests":2}`, 20 + 10 + 2
+	for _, c := range []struct {
+		what   string
+		act    func(d *fakeDriver, set func(body string))
+		served int
+		old    bool // the worker knows what there was before
+	}{
+		{"as configured", func(*fakeDriver, func(string)) {}, configured, false},
+		{"set", func(_ *fakeDriver, set func(string)) { set(one) }, 3, false},
+		{"set since the worker asked", func(_ *fakeDriver, set func(string)) { set(one) }, 3, true},
+		{"set to others", func(_ *fakeDriver, set func(string)) { set(one); set(two) }, 6, false},
+		{"deleted", func(_ *fakeDriver, set func(string)) { set(one); set("") }, configured, false},
+		{"read, and all workers are new", func(d *fakeDriver, set func(string)) {
+			set(one)
+			d.advance(1100 * time.Millisecond)
+			d.workers[0].lose()
+		}, 3, false},
+		{"set while an answer to another worker was on its way", func(d *fakeDriver, set func(string)) {
+			set(one)
+			d.redis.latency = 90 * time.Millisecond
+			d.in(d.workers[1].vm, func() { d.workers[1].vm.API.RefreshLimits(d.now) })
+			d.redis.latency = time.Millisecond
+			d.advance(time.Millisecond)
+			d.setLimits(0, opsToken, "/c", two)
+			d.advance(100 * time.Millisecond)
+		}, 4, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			d := startRedisTasks(t, redisserver.StartT(t, redisserver.Options{}))
+			d.anyCluster = true
+			if !d.configure(limitsConfig(`"serviceFQDN":"redis.static","password":"my secret","reserve_timeout":"100ms",`)) {
+				t.Fatal("refused")
+			}
+			d.advance(1100 * time.Millisecond)
+			c.act(d, func(body string) {
+				for _, target := range []string{"/a", "/b", "/c"} {
+					d.wantAnswer(target, d.setLimits(0, opsToken, target, body), 200, `{"ok":true}`)
+				}
+			})
+			d.redis.fate = redisRefuses
+			if !c.old {
+				d.workers[1].lose()
+			}
+			d.advance(1100 * time.Millisecond)
+			for _, worker := range []int{1, 0} { // both count what both have
+				for range 40 {
+					if s := d.client(worker, streamtest.Request{}); s.Routed {
+						c.served--
+					}
+				}
+				if c.served != 0 {
+					t.Errorf("worker %d: still %d requests are to be served", worker, c.served)
+				}
+			}
+		})
+	}
+}

@@ -31,6 +31,7 @@ const (
 	KeyRegions   = "warmgate/2/regions/"    // and the name of a region: plugin/regions/regions.go
 	KeyBreakers  = "warmgate/1/breakers"    // circuit breakers of clusters: plugin/endpoints/admin.go
 	KeyAdmission = "warmgate/1/admission/"  // and the path of an admission API: plugin/admission/advice.go
+	KeyOverrides = "warmgate/1/overrides"   // plugin/admission/limits.go
 	KeySubsets   = "warmgate/1/subsets"     // plugin/endpoints/subsets.go
 	KeyLimits    = "warmgate/1/limits/"     // and the name of the cluster: plugin/clusters/shares.go
 	KeyPaces     = "warmgate/1/paces/"      // likewise
@@ -49,7 +50,7 @@ const KeyBackend = "warmgate/1/backend"
 // configuration in the main thread's VM before it does so in any worker's, so no worker can be writing yet.
 func Prepare(kv lb.KV) error {
 	for _, key := range []string{
-		KeyLeader, KeyEjections, KeyFacts, KeyScraper, KeyDemand, KeyWatch, KeyGainer, KeyFlights,
+		KeyLeader, KeyEjections, KeyFacts, KeyScraper, KeyDemand, KeyWatch, KeyGainer, KeyFlights, KeyOverrides,
 	} {
 		if _, _, err := kv.Get(key); errors.Is(err, lb.ErrNotFound) {
 			if err := kv.Set(key, []byte{0}, 0); err != nil {

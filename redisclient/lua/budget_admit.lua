@@ -57,13 +57,14 @@ end
 -- to be written. limits are the weight of each target, its tokens and requests a minute, and its caps of requests and
 -- of tokens in flight; full are those at a cap. key is by which a request asks again, nil if it does not. extra is what
 -- is set aside for those that wait: see queue_grant.lua. With peek nothing is charged. is_told, if there is one,
--- returns whether the times count that others were told.
-local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, peek, is_told)
+-- returns whether the times count that others were told, by the number of the target that is expected to take it first;
+-- own tells that the caps are those of the caller's share.
+local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, peek, is_told, own)
   local places = b.names ~= names and place_targets(b, names, now)
   local aside, ahead, growth
-  if b.refusals then aside, ahead, growth = asides(b, n, places, limits, now, key, bonus) end
+  if b.refusals then aside, ahead, growth = asides(b, n, places, limits, now, key, bonus, own) end
   if extra and #extra > 0 then aside = with_extra(b, aside or {}, extra) end
-  local told = is_told and is_told() and {least = math.huge} -- by the times that others were told
+  local told = is_told and {least = math.huge} -- by the times that others were told
   local s, last, after, is_other = b.states, WIDTH * (b.last - 1), 0, false
   local rounds, fewest, least, first, at = {}, math.huge, math.huge, 1, 0
   local r = 0 -- where the limits of a target are
@@ -128,8 +129,9 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
       if wait < told.least then told = {least = wait, first = i, at = o} end
     end
   end
-  if fewest == math.huge and told and told.least <= least + 5000 then return told.first, told.at, told.least end
   if fewest == math.huge then
+    told = told and is_told(first) and told
+    if told and told.least <= least + 5000 then return told.first, told.at, told.least end
     for i = 1, told and n or 0 do s[(places and places[i] or WIDTH * (i - 1)) + 10] = 0 end -- they begin again
     return first, at, least, is_other
   end

@@ -61,9 +61,9 @@ local function place_targets(b, names, now)
 end
 
 -- asides returns how many tokens are set aside at each target, by its number counted from 0, for the refusals before
--- the one with the key; how many these are; and how many more tokens it will be in 1 s. Those that do not count any
--- more are removed. places and limits are as in admit.
-local function asides(b, n, places, limits, now, key, bonus)
+-- the one with the key; how many these are, without those that wait at their own share unless all is set; and how many
+-- more tokens it will be in 1 s. Those that do not count any more are removed. places and limits are as in admit.
+local function asides(b, n, places, limits, now, key, bonus, all)
   local rs, kept, keys, out, ahead, growth, before, rates = b.refusals, {}, {}, {}, {}, {}, true, {}
   for i = 1, n do rates[places and places[i] / WIDTH or i - 1] = limits[5 * i - 3] end
   for i = 1, #rs, 4 do
@@ -73,7 +73,7 @@ local function asides(b, n, places, limits, now, key, bonus)
       if before then
         local tokens, rate = rs[i + 2], rates[target] or 0
         if rate > 0 and rate < tokens then tokens = rate end
-        ahead[target] = (ahead[target] or 0) + 1
+        if all or tokens > 0 then ahead[target] = (ahead[target] or 0) + 1 end
         local set = math.min(tokens, bonus * math.max(0, now - since) / 1000)
         out[target] = (out[target] or 0) + set
         growth[target] = (growth[target] or 0) +

@@ -54,17 +54,19 @@ if known and (known.ended == 0 or known.id == id) then
 end
 local b = charged()
 local extra = string.byte(t, 16) > 0 and open_queue(tablekey, t, ARGV[6]).asides()
--- is_told returns whether the refusal is not remembered.
-local function is_told()
-  return not own or bonus <= 0 or not refusal(b, own) and b.refusals and #b.refusals >= 256
+local has_share, told = own_caps > 0, false
+-- is_told returns whether the refusal is not remembered, of a task that the target with the number may take first.
+local function is_told(first)
+  told = not own or bonus <= 0 or not refusal(b, own) and not has_room(b, has_share and full[first])
+  return told
 end
-local k, o, ms = admit(b, n, names, limits, full, now, tokens, bonus, own, extra, false, is_told)
+local k, o, ms = admit(b, n, names, limits, full, now, tokens, bonus, own, extra, false, is_told, has_share)
 if ms then
-  if is_told() then tell(b.states, o, ms, tokens, full[k]) end
+  if told then tell(b.states, o, ms, tokens, full[k]) end
   ms = math.ceil(ms)
-  if not is_told() then
+  if not told then
     remember(b, own, now, now + 1.1 * (most > 0 and math.min(ms, most) or ms) + 1100,
-      full[k] and own_caps > 0 and 0 or tokens, o)
+      has_share and full[k] and 0 or tokens, o)
   end
   close()
   return {-7, struct.pack('<dI2', ms, k - 1) .. left(b.states, o), granted()}
