@@ -21,6 +21,11 @@ func (h *Hints) find(s host.GatewayStream, t *Traits, c *config.Config, body []b
 	}
 }
 
+// readsHints reports whether any of them is read.
+func readsHints(c *config.Config) bool {
+	return c.Queue.ByPriority() || c.Unit == lb.Tokens && len(c.OutputFrom) > 0
+}
+
 // mayBeInBody reports whether the body has to be read for one of them.
 func (h *Hints) mayBeInBody(t *Traits, c *config.Config) bool {
 	return c.Queue.ByPriority() && h.priority.mayBeInBody(t, c.Queue.PriorityFrom) ||
