@@ -40,7 +40,8 @@ var hintScenarios = []scenario{
 		prioritize(t)
 		t.wantClasses(map[string][]Request{"usual": {
 			{Frames: []string{`{"nvext":{"agent_hints":{"priority":10`}},
-			{Frames: []string{`priority 10`}}, {Frames: []string{`{"nvext":10}`}},
+			{Frames: []string{`priority 10`}},
+			{Frames: []string{`{"nvext":10}`}},
 			hinted(`"priority":1e1`), hinted(`"priority":true`), hinted(""),
 		}})
 	}},

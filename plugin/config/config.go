@@ -60,7 +60,7 @@ type Config struct {
 	MaxRequestTokens int           // upper limit of the tokens that one request counts for
 	BytesPerToken    float64       // bytes of prompt text that make one token
 
-	Session   []Source    // where the key of a request's session is, the first that it has
+	Session   []Source           // where the key of a request's session is, the first that it has
 	Regions   Regions            // to whose gateways requests may be forwarded
 	API       API                // where requests are admitted that their senders send themselves
 	Telemetry Telemetry          // what is told of requests

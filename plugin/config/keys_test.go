@@ -104,7 +104,8 @@ var keyCases = map[string]keyCase{
 		`["header:X-Priority","body:nvext.agent_hints.priority"]`,
 		func(c *Config) {
 			c.Queue.PriorityFrom = []Source{
-				{From: FromHeader, Name: "x-priority"}, {From: FromBody, Path: []string{"nvext", "agent_hints", "priority"}},
+				{From: FromHeader, Name: "x-priority"},
+				{From: FromBody, Path: []string{"nvext", "agent_hints", "priority"}},
 			}
 		},
 		[]string{`"header:x"`, `[]`, `["x"]`, `["body:"]`},

@@ -51,8 +51,9 @@ var tokenKeys = []key{
 			Name: keyOutputFrom, Type: setting.Array, Entry: "string",
 			Title: setting.Doc("Expected output, in requests", "请求中的预计输出"),
 			Meaning: setting.Doc(
-				"Where a request says how many tokens its answer is likely to have, in the form of `session.key`: the "+
-					"first of these that it has, a whole number. It counts for twice the usual at most. Default: nowhere",
+				"Where a request says how many tokens its answer is likely to have, in the form of `session.key`: "+
+					"the first of these that it has, a whole number. It counts for twice the usual at most. "+
+					"Default: nowhere",
 				"请求在何处说明其应答预计有多少 token（整数），写法同 `session.key`，取列表中第一个存在的。"+
 					"至多按通常的两倍计。默认：无",
 			),

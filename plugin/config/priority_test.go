@@ -24,7 +24,8 @@ func TestClassesByPriority(t *testing.T) {
 		"10": "urgent", "11": "urgent", "+10": "urgent", "9223372036854775807": "urgent", "1000001": "urgent",
 		"9": "usual", "0": "usual", "-3": "usual", "-0": "usual", "010": "urgent",
 		"-4": "", "-1000001": "", "-9223372036854775808": "",
-		"": "", " 10": "", "10.0": "", "1e1": "", "0x10": "", "1_0": "", "high": "", "10,1": "", "9223372036854775808": "",
+		"": "", " 10": "", "10.0": "", "1e1": "", "0x10": "", "1_0": "", "high": "", "10,1": "",
+		"9223372036854775808": "",
 	} {
 		got := ""
 		if class := c.Queue.AtPriority(text); class != nil {
@@ -86,7 +87,9 @@ func TestPrioritiesWithoutEffect(t *testing.T) {
 		want    []string
 	}{
 		{[]member{wait, capped, from, classes}, nil},
-		{[]member{wait, capped, classes}, []string{keyClasses + `["usual"` + noPriority, keyClasses + `["urgent"` + noPriority}},
+		{[]member{wait, capped, classes}, []string{
+			keyClasses + `["usual"` + noPriority, keyClasses + `["urgent"` + noPriority,
+		}},
 		{[]member{wait, capped, from, {keyClasses, `{"a":1,"b":2}`}}, []string{noClass}},
 		{[]member{wait, capped, {keyOutputFrom, `["body:n"]`}, {keyUnit, `"requests"`}}, []string{
 			keyOutputFrom + ` has no effect without unit "tokens"`,

@@ -121,7 +121,6 @@ const roundingError = 1e-6
 // Limits of classes. Their names become labels of statistics.
 const (
 	maxClasses   = 16
-	maxPriority  = 1_000_000 // from which requests are of a class, on either side of 0
 	maxClassName = 32
 	maxHeader    = 128
 )
@@ -259,7 +258,7 @@ func (pt *part) checkQueue() {
 	if len(q.Classes) < 2 {
 		pt.idle([]string{keyClassHeader, keyPriority, keyFirstTurn, keyLaterTurn}, "has no effect with one class")
 	}
-	pt.checkPriorities()
+	checkPriorities(pt)
 	if q.FairBy == BySession && pt.Unit != lb.Tokens {
 		pt.idle([]string{keyFairBy}, `shares requests, not tokens, without unit "tokens"`)
 	}
@@ -269,7 +268,7 @@ func (pt *part) checkQueue() {
 }
 
 // checkPriorities compares the priorities of classes with each other, and with where requests have theirs.
-func (pt *part) checkPriorities() {
+func checkPriorities(pt *part) {
 	q, with := &pt.Queue, map[int]string{}
 	for i := range q.Classes {
 		c := &q.Classes[i]

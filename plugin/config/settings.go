@@ -138,8 +138,12 @@ type Class struct {
 	share float64 // part of the queue that other classes cannot take
 }
 
-// NoPriority is more than any class takes requests from.
-const NoPriority = maxPriority + 1
+const (
+	maxPriority = 1_000_000 // from which requests are of a class, on either side of 0
+
+	// NoPriority is more than any class takes requests from.
+	NoPriority = maxPriority + 1
+)
 
 // FairBy is who takes turns within a class.
 type FairBy uint8

@@ -2,6 +2,7 @@ package request
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -40,7 +41,9 @@ func (l *Lookup) find(s host.GatewayStream, t *Traits, in []config.Source, body 
 
 // mayBeInBody reports whether the text may be in the body, after all that is in front of it was looked at: not in one
 // that is no JSON.
-func (l *Lookup) mayBeInBody(t *Traits, in []config.Source) bool { return l.Next < len(in) && !t.notJSON }
+func (l *Lookup) mayBeInBody(t *Traits, in []config.Source) bool {
+	return l.Next < len(in) && !t.notJSON
+}
 
 // textInBody returns the text of the first of the sources in the body that it has, in one pass over it.
 func textInBody(body []byte, sources []config.Source) string {
@@ -50,4 +53,47 @@ func textInBody(body []byte, sources []config.Source) string {
 	}
 	text, _ := prompt.MemberText(body, paths...)
 	return text
+}
+
+// sourceText returns the text of a source outside of the body, "" for none.
+func (t *Traits) sourceText(s host.GatewayStream, source *config.Source) string {
+	switch source.From {
+	case config.FromHeader:
+		return t.Value(source.Name)
+	case config.FromCookie:
+		return t.cookie(source.Name)
+	case config.FromQuery:
+		return t.query(source.Name)
+	}
+	return config.Network(s.Client())
+}
+
+// cookie returns the value of a cookie, "" if there is none. HTTP/2 allows several headers for them.
+func (t *Traits) cookie(name string) string {
+	for _, h := range t.Headers {
+		if h[0] != "cookie" {
+			continue
+		}
+		for rest := h[1]; rest != ""; {
+			var pair string
+			pair, rest, _ = strings.Cut(rest, ";")
+			if k, v, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && k == name && v != "" {
+				return v
+			}
+		}
+	}
+	return ""
+}
+
+// query returns the value of a query parameter as it is written, "" if there is none.
+func (t *Traits) query(name string) string {
+	_, rest, _ := strings.Cut(t.Value(":path"), "?")
+	for rest != "" {
+		var pair string
+		pair, rest, _ = strings.Cut(rest, "&")
+		if k, v, ok := strings.Cut(pair, "="); ok && k == name && v != "" {
+			return v
+		}
+	}
+	return ""
 }

@@ -2,7 +2,6 @@ package request
 
 import (
 	"cmp"
-	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -33,49 +32,6 @@ func (ss *Session) find(s host.GatewayStream, t *Traits, c *config.Config, body 
 // mayBeInBody reports whether the key may be in the body.
 func (ss *Session) mayBeInBody(t *Traits, c *config.Config) bool {
 	return c.ReadsSession() && ss.lookup.mayBeInBody(t, c.Session)
-}
-
-// sourceText returns the text of a source outside of the body, "" for none.
-func (t *Traits) sourceText(s host.GatewayStream, source *config.Source) string {
-	switch source.From {
-	case config.FromHeader:
-		return t.Value(source.Name)
-	case config.FromCookie:
-		return t.cookie(source.Name)
-	case config.FromQuery:
-		return t.query(source.Name)
-	}
-	return config.Network(s.Client())
-}
-
-// cookie returns the value of a cookie, "" if there is none. HTTP/2 allows several headers for them.
-func (t *Traits) cookie(name string) string {
-	for _, h := range t.Headers {
-		if h[0] != "cookie" {
-			continue
-		}
-		for rest := h[1]; rest != ""; {
-			var pair string
-			pair, rest, _ = strings.Cut(rest, ";")
-			if k, v, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && k == name && v != "" {
-				return v
-			}
-		}
-	}
-	return ""
-}
-
-// query returns the value of a query parameter as it is written, "" if there is none.
-func (t *Traits) query(name string) string {
-	_, rest, _ := strings.Cut(t.Value(":path"), "?")
-	for rest != "" {
-		var pair string
-		pair, rest, _ = strings.Cut(rest, "&")
-		if k, v, ok := strings.Cut(pair, "="); ok && k == name && v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // What has become of a request whose session matters.

@@ -145,7 +145,7 @@ func (s *Subject) PlanBody() BodyPlan {
 	}
 	p.end = !s.Traits.Multipart && (c.ReadsPrompt() || c.ReadsModel() || s.needsText() || s.Facts.NeedsBody() ||
 		s.isPriced() || in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession() ||
-			readsHints(in)))
+		readsHints(in)))
 	most := c.MaxScanBytes
 	if in != nil {
 		p.atOnce, p.keys = max(p.atOnce, in.MaxInspectBytes), in
