@@ -28,6 +28,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"metrics", metricsScenarios},
 		{"ranks", rankScenarios},
 		{"queue", queueScenarios},
+		{"queue", hintScenarios},
 		{"session", sessionScenarios},
 		{"admission", admissionScenarios},
 		{"budget", budgetScenarios},

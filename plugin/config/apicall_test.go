@@ -17,7 +17,7 @@ func queueWith(classes ...string) *Queue {
 	q := &Queue{}
 	for i, name := range classes {
 		q.MaxWait = 1
-		q.Classes = append(q.Classes, Class{lb.Class{ID: uint16(i + 1)}, name, 0})
+		q.Classes = append(q.Classes, Class{Class: lb.Class{ID: uint16(i + 1)}, Name: name})
 	}
 	return q
 }

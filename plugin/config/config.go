@@ -55,11 +55,12 @@ type Config struct {
 	MaxInspectBytes  int           // how much of a request body is read for the decision
 	MaxScanBytes     int           // how much of a longer one is searched for what else decides
 	BodyTimeout      time.Duration // how long a request waits for its body before the headers decide
+	OutputFrom       []Source      // where a request says how many tokens it expects of the answer; empty: nowhere
 	OutputTokens     int           // tokens expected of an answer, and of a prompt that cannot be read
 	MaxRequestTokens int           // upper limit of the tokens that one request counts for
 	BytesPerToken    float64       // bytes of prompt text that make one token
 
-	Session   []SessionSource    // where the key of a request's session is, the first that it has
+	Session   []Source           // where the key of a request's session is, the first that it has
 	Regions   Regions            // to whose gateways requests may be forwarded
 	API       API                // where requests are admitted that their senders send themselves
 	Telemetry Telemetry          // what is told of requests

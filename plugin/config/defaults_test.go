@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"strconv"
 	"testing"
 
@@ -99,3 +100,29 @@ func (k *key) setDefaults(text string) (restore func()) {
 
 // withoutKey returns a configuration in which the key would have an effect, without it.
 func withoutKey(k *key) []byte { return []byte(writeConfig(needed(k)...)) }
+
+// A default in the table has the same effect as leaving the key out.
+func TestDefaultsAreThoseOfTheTable(t *testing.T) {
+	tested := 0
+	for _, k := range Keys() {
+		if k.Default == "" {
+			continue
+		}
+		tested++
+		text, h := document(k.Name, k.Default)
+		set, err := Parse([]byte(text), h)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		want := defaults(h)
+		want.Policy, want.EnvoyCfg.AdminCluster = set.global.Policy, set.global.EnvoyCfg.AdminCluster
+		want.Store = StoreLocal
+		if !reflect.DeepEqual(*set.global, want) {
+			t.Errorf("%s: got %+v, want %+v", text, *set.global, want)
+		}
+	}
+	if tested < 20 {
+		t.Errorf("only %d defaults", tested)
+	}
+}

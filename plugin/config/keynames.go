@@ -7,8 +7,11 @@ const section = "lb_config."
 
 // The names of keys that several files use.
 
-// keyUnit is the key of what counts as load.
-const keyUnit = "lb_config.unit"
+// The keys of what counts as load, and of where a request says how much it is.
+const (
+	keyUnit       = "lb_config.unit"
+	keyOutputFrom = "lb_config.output_tokens_from"
+)
 
 // keyZones is the key that only has an effect where zones are known.
 const keyZones = "lb_config.zone_penalty"
@@ -33,6 +36,7 @@ const (
 	keyClasses           = "lb_config.queue.classes"
 	keyClassHeader       = "lb_config.queue.class_header"
 	keyDefaultClass      = "lb_config.queue.default_class"
+	keyPriority          = "lb_config.queue.priority_from"
 	keyFirstTurn         = "lb_config.queue.first_turn_class"
 	keyLaterTurn         = "lb_config.queue.later_turn_class"
 	keyFairBy            = "lb_config.queue.fair_by"

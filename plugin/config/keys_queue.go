@@ -63,10 +63,11 @@ var queueKeys = []key{
 			Meaning: setting.Doc(
 				"Classes of requests by name, each with its `weight` (0.001 to 1000) and the part of `max_length` "+
 					"that is `reserved` for it (0 to 1, less than 1 in all): `{\"interactive\": {\"weight\": 8, "+
-					"\"reserved\": 0.1}, \"batch\": 1}`; a number alone is the weight",
+					"\"reserved\": 0.1}, \"batch\": 1}`; a number alone is the weight. "+
+					"`from_priority` is the lowest priority of requests that are in the class by `priority_from`",
 				"按名称列出的请求类别，各有其权重 `weight`（0.001 到 1000）和在 `max_length` 中为其保留的比例 `reserved`"+
 					"（0 到 1，合计小于 1）：`{\"interactive\": {\"weight\": 8, \"reserved\": 0.1}, \"batch\": 1}`；"+
-					"只写一个数字即为权重",
+					"只写一个数字即为权重。`from_priority` 是按 `priority_from` 归入该类别的请求的最低优先级",
 			),
 		},
 		set: setClasses,
@@ -95,6 +96,20 @@ var queueKeys = []key{
 			Field: func(s any) any { return &s.(*Config).Queue.DefaultClass },
 		},
 		set: className(func(q *Queue) *string { return &q.DefaultClass }),
+	},
+	{
+		Key: setting.Key{
+			Name: keyPriority, Type: setting.Array, Entry: "string",
+			Title: setting.Doc("Priority", "优先级"),
+			Meaning: setting.Doc(
+				"Where the priority of a request is, a whole number, in the form of `session.key`: the first of these "+
+					"that it has. If its header names no class, it is in the class with the highest `from_priority` "+
+					"up to that. Default: no request has one",
+				"请求的优先级（整数）取自何处，写法同 `session.key`，取列表中第一个存在的。请求头未指明类别时，"+
+					"请求属于 `from_priority` 不超过该优先级的类别中数值最高的一个。默认：请求没有优先级",
+			),
+		},
+		set: sources(func(c *Config) *[]Source { return &c.Queue.PriorityFrom }),
 	},
 	{
 		Key: setting.Key{
@@ -228,6 +243,10 @@ var classKeys = []setting.Key{
 	{
 		Name: "reserved", Type: setting.Number, Min: 0, Max: 1, Default: "0",
 		Field: func(s any) any { return &s.(*Class).share },
+	},
+	{
+		Name: "from_priority", Type: setting.Integer, Min: -maxPriority, Max: maxPriority,
+		Field: func(s any) any { return &s.(*Class).FromPriority },
 	},
 }
 

@@ -23,7 +23,7 @@ func sessionKeys() []key {
 					"请求体中的字符串或数字，可用点号，如 `body:metadata.user_id`），或 `client_address`（客户端地址）",
 			),
 		},
-		set: setSessionKey,
+		set: sources(func(c *Config) *[]Source { return &c.Session }),
 	}}, all), usedBy([]key{{
 		Key: setting.Key{
 			Name: keyHashHeader, Type: setting.Text, Loose: true,

@@ -46,6 +46,20 @@ var tokenKeys = []key{
 		),
 		Field: func(s any) any { return &s.(*Config).OutputTokens },
 	}},
+	{
+		Key: setting.Key{
+			Name: keyOutputFrom, Type: setting.Array, Entry: "string",
+			Title: setting.Doc("Expected output, in requests", "请求中的预计输出"),
+			Meaning: setting.Doc(
+				"Where a request says how many tokens its answer is likely to have, in the form of `session.key`: "+
+					"the first of these that it has, a whole number. It counts for twice the usual at most. "+
+					"Default: nowhere",
+				"请求在何处说明其应答预计有多少 token（整数），写法同 `session.key`，取列表中第一个存在的。"+
+					"至多按通常的两倍计。默认：无",
+			),
+		},
+		set: sources(func(c *Config) *[]Source { return &c.OutputFrom }),
+	},
 	{Key: setting.Key{
 		Name: "lb_config.max_request_tokens", Type: setting.Integer, Min: 1, Max: 1 << 30, Default: "131072",
 		Title: setting.Doc("Maximum tokens of a request", "单个请求的 token 上限"),

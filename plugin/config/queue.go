@@ -33,6 +33,31 @@ func (q *Queue) Reserved() (places int) {
 // only in a [Config] that is refused.
 func (q *Queue) Class(name string) *Class { return q.classOf(name, "") }
 
+// Has reports whether there is a class with the name.
+func (q *Queue) Has(name string) bool { return q.named(name) != nil }
+
+// ByPriority reports whether the class of a request may follow from its priority.
+func (q *Queue) ByPriority() bool { return q.Enabled() && len(q.PriorityFrom) > 0 }
+
+// AtPriority returns the class of requests with the priority, as the request has it, nil for none: what is no whole
+// number is none.
+func (q *Queue) AtPriority(text string) (class *Class) {
+	if text == "" {
+		return nil
+	}
+	priority, err := strconv.Atoi(text)
+	if err != nil {
+		return nil
+	}
+	most := -NoPriority
+	for i := range q.Classes {
+		if c := &q.Classes[i]; c.FromPriority < NoPriority && c.FromPriority <= priority && c.FromPriority > most {
+			class, most = c, c.FromPriority
+		}
+	}
+	return class
+}
+
 // ByTurn reports whether the class of a request may follow from its turn in a conversation.
 func (q *Queue) ByTurn() bool { return q.Enabled() && q.FirstTurn+q.LaterTurn != "" }
 
@@ -189,7 +214,7 @@ func classID(name string) uint16 { return uint16(xxhash.Sum64String(name)%math.M
 
 // class reads a class: its weight, or an object with its members.
 func (p *parser) class(at string, v value) Class {
-	class := Class{Class: lb.Class{Weight: 1}}
+	class := Class{Class: lb.Class{Weight: 1}, FromPriority: NoPriority}
 	if v.kind != kindObject {
 		if v.kind != kindNumber {
 			p.badValue(at, v, `, want a weight or an object like {"weight": 8, "reserved": 0.1}`)
@@ -231,13 +256,36 @@ func (pt *part) checkQueue() {
 			"max_inflight_tokens: no endpoint is ever full, so that no request waits")
 	}
 	if len(q.Classes) < 2 {
-		pt.idle([]string{keyClassHeader, keyFirstTurn, keyLaterTurn}, "has no effect with one class")
+		pt.idle([]string{keyClassHeader, keyPriority, keyFirstTurn, keyLaterTurn}, "has no effect with one class")
 	}
+	checkPriorities(pt)
 	if q.FairBy == BySession && pt.Unit != lb.Tokens {
 		pt.idle([]string{keyFairBy}, `shares requests, not tokens, without unit "tokens"`)
 	}
 	if q.TenantHeader == "" {
 		pt.idle([]string{keyTenantShare}, "has no effect without queue.tenant_header")
+	}
+}
+
+// checkPriorities compares the priorities of classes with each other, and with where requests have theirs.
+func checkPriorities(pt *part) {
+	q, with := &pt.Queue, map[int]string{}
+	for i := range q.Classes {
+		c := &q.Classes[i]
+		other, twice := with[c.FromPriority]
+		switch at := keyClasses + "[" + quote(c.Name) + "].from_priority"; {
+		case c.FromPriority == NoPriority:
+		case twice:
+			pt.badKey(at, "got that of "+quote(other)+", want another number for one of them")
+		case len(q.PriorityFrom) == 0 && !pt.invalid[keyPriority]:
+			pt.warn(pt.prefix+at, "has no effect without queue.priority_from, since no request has a priority")
+			fallthrough
+		default:
+			with[c.FromPriority] = c.Name
+		}
+	}
+	if len(with) == 0 && !pt.invalid[keyClasses] {
+		pt.idle([]string{keyPriority}, "has no effect without from_priority of a class in queue.classes")
 	}
 }
 
@@ -278,9 +326,12 @@ func (pt *part) checkPush() {
 	}
 }
 
-// checkTokenCap compares the cap in tokens with the unit: tokens are estimated from bodies, which are read only with
+// checkTokenCap compares what is about tokens with the unit: tokens are estimated from bodies, which are read only with
 // that unit.
 func (pt *part) checkTokenCap() {
+	if pt.Unit != lb.Tokens && !pt.invalid[keyUnit] {
+		pt.idle([]string{keyOutputFrom}, `has no effect without unit "tokens"`)
+	}
 	if pt.MaxInflightTokens > 0 && pt.Unit != lb.Tokens && !pt.invalid[keyUnit] {
 		pt.badKey(keyMaxInflightTokens, "got "+strconv.Itoa(pt.MaxInflightTokens)+` with unit "requests", `+
 			`want unit "tokens", or max_inflight in place of it: how many tokens a request has is not known otherwise`)

@@ -71,7 +71,7 @@ func TestClasses(t *testing.T) {
 		},
 		{"negative", `{"a":{"reserved":-0.1}}`, "", `["a"].reserved`, "got -0.1, want a number from 0 to 1"},
 		{"percent", `{"a":{"reserved":10}}`, "", `["a"].reserved`, "got 10, want a number from 0 to 1"},
-		{"unknown", `{"a":{"wieght":1}}`, "", `["a"].wieght`, `unknown key, want one of "weight", "reserved"; did you mean "weight"?`},
+		{"unknown", `{"a":{"wieght":1}}`, "", `["a"].wieght`, `unknown key, want one of "weight", "reserved", "from_priority"; did you mean "weight"?`},
 		{"member twice", `{"a":{"weight":1,"weight":1}}`, "", `["a"].weight`, "written twice"},
 		{
 			"all reserved", `{"a":{"reserved":0.5},"b":{"reserved":0.5}}`, "", "",

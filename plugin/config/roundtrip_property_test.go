@@ -115,7 +115,7 @@ func drawMember(rt *rapid.T, k *key, name string) drawn {
 		return drawn{k, strconv.Quote(kind.String()), kind}
 	case keyClasses:
 		return drawn{k, `{"default":` + whole(1, 1000) + `,"high":{"weight":` + whole(1, 1000) + `}}`, nil}
-	case keySession:
+	case keySession, keyPriority, keyOutputFrom:
 		return drawn{k, `["header:x-id","body:a.` + whole(1, 9) + `"]`, nil}
 	case keyRegionName, keyRegionCluster, keyRegionSecret, keyRegionBefore:
 		return drawn{k, regionValues[k.Name], strings.Trim(regionValues[k.Name], `"`)}

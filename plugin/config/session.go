@@ -27,49 +27,53 @@ func (c *Config) PlacesSessions() bool {
 }
 
 const (
-	maxSources      = 16 // sources of keys
+	maxSources      = 16 // places of one text
 	maxSourceLength = 256
 	maxPath         = 8 // names in the path of a member
 
 	wantSource = `, want "header:NAME", "cookie:NAME", "query:NAME", "body:NAME" or "client_address"`
 )
 
-// setSessionKey reads ["header:x-session-id", "body:metadata.user_id"].
-func setSessionKey(p *parser, c *Config, at string, v value) {
+// sources returns a setter of places in a request, like ["header:x-session-id", "body:metadata.user_id"].
+func sources(field func(*Config) *[]Source) setter {
+	return func(p *parser, c *Config, at string, v value) { p.sources(field(c), at, v) }
+}
+
+func (p *parser) sources(into *[]Source, at string, v value) {
 	if v.kind != kindArray || len(v.items) == 0 || len(v.items) > maxSources {
 		p.badValue(at, v, `, want a list of 1 to `+strconv.Itoa(maxSources)+` like ["header:x-session-id", "body:user"]`)
 		return
 	}
-	c.Session = nil
+	*into = nil
 	for i, item := range v.items {
 		place := at + "[" + strconv.Itoa(i) + "]"
-		s, ok := sessionSource(item)
+		s, ok := readSource(item)
 		if !ok {
 			p.bad(place, got(item)+wantSource+DidYouMean(item.text, placeNames))
 			continue
 		}
-		same := func(other SessionSource) bool {
+		same := func(other Source) bool {
 			return s.From == other.From && s.Name == other.Name && slices.Equal(s.Path, other.Path)
 		}
-		if slices.ContainsFunc(c.Session, same) {
+		if slices.ContainsFunc(*into, same) {
 			p.bad(place, got(item)+" twice")
 			continue
 		}
-		c.Session = append(c.Session, s)
+		*into = append(*into, s)
 	}
 }
 
-// sessionSource reads one source.
-func sessionSource(v value) (s SessionSource, ok bool) {
+// readSource reads one of them.
+func readSource(v value) (s Source, ok bool) {
 	if v.kind != kindString || len(v.text) > maxSourceLength {
 		return s, false
 	}
 	place, name, named := strings.Cut(strings.Clone(v.text), ":")
 	i := slices.Index(placeNames, place)
-	if i < 0 || named == (SessionPlace(i) == FromClient) || named && name == "" {
+	if i < 0 || named == (SourceKind(i) == FromClient) || named && name == "" {
 		return s, false
 	}
-	s.From = SessionPlace(i)
+	s.From = SourceKind(i)
 	switch s.From {
 	case FromBody:
 		s.Path = strings.Split(name, ".")
@@ -94,10 +98,10 @@ func (pt *part) checkSession() {
 		pt.badKey(keySession, "got both session.key and hash_header, want one of them")
 		return
 	}
-	s, ok := sessionSource(value{kind: kindString, text: placeNames[FromHeader] + ":" + pt.hashHeader})
+	s, ok := readSource(value{kind: kindString, text: placeNames[FromHeader] + ":" + pt.hashHeader})
 	if !ok {
 		pt.badKey(keyHashHeader, "got "+setting.Quote(pt.hashHeader)+", want the name of a header")
 		return
 	}
-	pt.Session = []SessionSource{s}
+	pt.Session = []Source{s}
 }

@@ -113,6 +113,7 @@ type Queue struct {
 	Classes      []Class       // the highest first: by weight, those of equal weight by name
 	ClassHeader  string        // contains the name of a request's class; "" for none
 	DefaultClass string        // class of all other requests; "" for the last of Classes
+	PriorityFrom []Source      // where the priority of a request is, the first that it has; empty: none has one
 	FirstTurn    string        // class of those without a class that begin a conversation; "" for DefaultClass
 	LaterTurn    string        // likewise, of those that continue one
 	Aging        time.Duration // after which a class that others keep waiting is owed a part of the grants; 0: never
@@ -132,8 +133,17 @@ type Class struct {
 	lb.Class
 	Name string
 
+	FromPriority int // requests of this priority or a higher one are of this class; NoPriority: none is for it
+
 	share float64 // part of the queue that other classes cannot take
 }
+
+const (
+	maxPriority = 1_000_000 // from which requests are of a class, on either side of 0
+
+	// NoPriority is more than any class takes requests from.
+	NoPriority = maxPriority + 1
+)
 
 // FairBy is who takes turns within a class.
 type FairBy uint8
@@ -284,19 +294,19 @@ type Peer struct {
 	Adopt   string        // cluster of its servers, which are served from here while its gateways are gone; "" for none
 }
 
-// SessionSource is a place in a request where the key of its session may be.
-type SessionSource struct {
-	From SessionPlace
+// Source is a place in a request where a text may be: the key of its session, or what it says of itself.
+type Source struct {
+	From SourceKind
 	Name string   // of a header, in lower case, of a cookie, or of a query parameter
 	Path []string // of a member of the body
 }
 
-// SessionPlace is a part of a request.
-type SessionPlace uint8
+// SourceKind is which part of a request that is.
+type SourceKind uint8
 
-// The parts of a request in which keys of sessions are.
+// The parts of a request.
 const (
-	FromHeader SessionPlace = iota
+	FromHeader SourceKind = iota
 	FromCookie
 	FromQuery
 	FromBody

@@ -53,8 +53,8 @@ func (s *Stream) headersCame(end bool) host.Action {
 	}
 	s.Body.Arrived(now, end)
 	pl.MeetCall(end)
-	pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, false)
-	if pl.LacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
+	pl.Find(nil, false)
+	if pl.LacksKey() && !pl.KeyMayCome() {
 		return pl.refuseWithoutKey()
 	}
 	if end || !pl.NeedsOwnBody() && !pl.NeedsBodyInside() {

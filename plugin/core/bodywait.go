@@ -70,7 +70,7 @@ func (pl *choice) inspect(size int, end bool) host.Action {
 	}
 	var r request.Content
 	b.Take(&r, size, end)
-	pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, r.Text, true)
+	pl.Find(r.Text, true)
 	pl.Kept.ReadBody(r.Text)
 	late := b.Late && !end && !b.Plan.ModelOnly
 	if !pl.NeedsPrompt() {

@@ -53,7 +53,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
-	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.LacksKey() {
+	if pl.Find(nil, true); pl.LacksKey() {
 		return pl.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended

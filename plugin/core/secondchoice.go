@@ -69,7 +69,7 @@ func (pl *choice) prepareInside() {
 	if b == nil {
 		return
 	}
-	in.Session.Find(in.Gateway, &in.Traits, c, b.Text, true)
+	in.Find(b.Text, true)
 	if b.Err == nil {
 		in.Inspected(b)
 	}
@@ -124,7 +124,7 @@ func (pl *choice) adopt() host.Action {
 	}
 	in := newChoice(pl.stream, pl, pl.Config, pl.region.Servers())
 	pl.inside, in.Within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
-	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
+	in.TakeTexts(&pl.Subject)
 	in.Facts.Model, in.Metrics.Model, in.Prompt.Model = pl.Facts.Model, pl.Metrics.Model, pl.Prompt.Model
 	in.Kept.TakeOver(&pl.Kept)
 	in.region.JoinServers(&pl.region)

@@ -92,6 +92,7 @@ func (u *Prompt) EstimateWork(r *lb.Request, size int, ended bool) {
 	w := &u.Work
 	w.Model.Cluster, w.Model.Guess, w.Open = of.Scope, clusters.GuessOf(of.Config), !ended
 	w.typical = of.prompts.Models.Typical(w.Model, w.Info.MaxTokens)
+	w.Said = of.Hints.outputTokens()
 	w.Sampled = !of.Trial && of.Cluster.Samples.Take(w.Info.MaxTokens)
 	if p := u.Chain; p != nil {
 		r.Blocks, r.PromptBytes, r.BypassCache = p.Blocks, p.Length+w.Unseen(size), p.Uncached

@@ -25,6 +25,7 @@ type Subject struct {
 
 	Pattern learned.CallPattern // of a call that no table lists
 	Session Session             // that it belongs to
+	Hints   Hints               // what it says of itself
 	Prompt  Prompt              // its prompt, and how much work that is
 	Kept    Kept                // what it has to do with what engines keep
 	Facts   Facts               // what it has to do with facts about models
@@ -78,7 +79,21 @@ func (s *Subject) needsMore() bool {
 
 // needsText reports whether a member of the body decides it that says nothing of its work.
 func (s *Subject) needsText() bool {
-	return s.Session.mayBeInBody(&s.Traits, s.Config) || s.Kept.inBody && !s.Traits.notJSON
+	return s.Session.mayBeInBody(&s.Traits, s.Config) || s.Hints.mayBeInBody(&s.Traits, s.Config) ||
+		s.Kept.inBody && !s.Traits.notJSON
+}
+
+// Find looks for the key of its session and for what it says of itself, in the order of the configuration's places, up
+// to the first one that has each. While the body may still come, it stops in front of a place there. Without a body,
+// body is nil.
+func (s *Subject) Find(body []byte, complete bool) {
+	s.Session.find(s.Gateway, &s.Traits, s.Config, body, complete)
+	s.Hints.find(s.Gateway, &s.Traits, s.Config, body, complete)
+}
+
+// TakeTexts takes over what was found for another choice of the request under the same configuration.
+func (s *Subject) TakeTexts(of *Subject) {
+	s.Session.Key, s.Session.lookup, s.Hints = of.Session.Key, of.Session.lookup, of.Hints
 }
 
 // NeedsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
@@ -92,8 +107,8 @@ func (s *Subject) NeedsBodyInside() bool {
 	case c.Unit == lb.Tokens:
 		return true
 	}
-	var ss Session
-	if ss.Find(s.Gateway, &s.Traits, c, nil, false); ss.mayBeInBody(&s.Traits, c) {
+	inside := Subject{Request: s.Request, Config: c}
+	if inside.Find(nil, false); inside.Session.mayBeInBody(&s.Traits, c) || inside.Hints.mayBeInBody(&s.Traits, c) {
 		return true
 	}
 	switch {
@@ -118,6 +133,9 @@ func (s *Subject) LacksKey() bool {
 	return s.Config.Clusters.Hashed && s.Session.Key == 0 && !s.Config.Shadow
 }
 
+// KeyMayCome reports whether the body may still have the key of its session.
+func (s *Subject) KeyMayCome() bool { return s.Session.lookup.Next < len(s.Config.Session) }
+
 // PlanBody returns what is to be read of the body.
 func (s *Subject) PlanBody() BodyPlan {
 	c, in := s.Config, s.Config.Clusters.Endpoint
@@ -126,7 +144,8 @@ func (s *Subject) PlanBody() BodyPlan {
 		ModelOnly: !s.needsMore() && !s.NeedsBodyInside(),
 	}
 	p.end = !s.Traits.Multipart && (c.ReadsPrompt() || c.ReadsModel() || s.needsText() || s.Facts.NeedsBody() ||
-		s.isPriced() || in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
+		s.isPriced() || in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession() ||
+		readsHints(in)))
 	most := c.MaxScanBytes
 	if in != nil {
 		p.atOnce, p.keys = max(p.atOnce, in.MaxInspectBytes), in
@@ -138,14 +157,18 @@ func (s *Subject) PlanBody() BodyPlan {
 	return p
 }
 
-// Class returns the class of the request, nil where no queue is configured: of one of which nothing is read as if it
-// began a conversation.
+// Class returns the class of the request, nil where no queue is configured: the one that its header names, else that of
+// its priority, else that of its turn. If nothing of it is read, it is as if it began a conversation.
 func (s *Subject) Class() *config.Class {
 	q := &s.Config.Queue
 	if !q.Enabled() {
 		return nil
 	}
-	return q.TurnClass(s.Traits.Value(q.ClassHeader), s.Prompt.Work.Info.Answered)
+	name := s.Traits.Value(q.ClassHeader)
+	if class := q.AtPriority(s.Hints.priority.Text); class != nil && !q.Has(name) {
+		return class
+	}
+	return q.TurnClass(name, s.Prompt.Work.Info.Answered)
 }
 
 // classID returns the same number for all requests of one class, 0 where there is one class only.

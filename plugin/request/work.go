@@ -29,6 +29,7 @@ type Work struct {
 	Seen     int           // bytes of the body that Info is of, 0 when nothing of it could be read
 	media    learned.Media // images, sounds and files of the prompt, as far as it was cut into blocks
 	Text     int           // bytes of the prompt's text, 0 if that is not known, or not all of it was seen
+	Said     int           // tokens of the answer that the request expects, 0 where it says nothing of that
 	Output   int64         // tokens that remain in flight once the first byte is there
 	Open     bool          // the end of the body has not come yet
 	Streamed bool          // the answer was requested as a stream of tokens
@@ -52,7 +53,14 @@ func (w *Work) Estimate(c *config.Config, size int) (promptTokens, outputTokens 
 		return promptTokens, 0
 	}
 	answer, unlimited := math.Round(w.typical.Output), math.Round(w.typical.Unlimited)
-	output := min(answer*float64(max(1, w.Info.N)), learned.MaxTimesTypical*max(answer, unlimited))
+	each := answer
+	if w.Said > 0 {
+		each = float64(w.Said)
+		if w.Info.MaxTokens > 0 {
+			each = min(each, float64(w.Info.MaxTokens))
+		}
+	}
+	output := min(each*float64(max(1, w.Info.N)), learned.MaxTimesTypical*max(answer, unlimited))
 	return promptTokens, int64(min(output, limit-float64(promptTokens)))
 }
 

@@ -47,6 +47,40 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
+// What a request expects of its answer takes the place of what is typical, within the bounds of that.
+func TestEstimateByTheRequest(t *testing.T) {
+	c := &config.Config{BytesPerToken: 4, OutputTokens: 256, MaxRequestTokens: 5000}
+	for _, tc := range []struct {
+		said   string
+		info   prompt.Info
+		output int64
+	}{
+		{"", prompt.Info{}, 256},
+		{"1", prompt.Info{}, 1},
+		{"400", prompt.Info{}, 400},
+		{"513", prompt.Info{}, 512},
+		{"9223372036854775807", prompt.Info{}, 512},
+		{"9223372036854775808", prompt.Info{}, 256},
+		{"400", prompt.Info{MaxTokens: 30}, 30},
+		{"400", prompt.Info{MaxTokens: 1 << 30}, 400},
+		{"20", prompt.Info{MaxTokens: 30, N: 3}, 60},
+		{"400", prompt.Info{N: 9}, 512},
+		{"400", prompt.Info{API: prompt.Embeddings}, 0},
+		{"400", prompt.Info{TextBytes: 4 * 4900}, 100},
+		{"0", prompt.Info{}, 256},
+		{"-7", prompt.Info{}, 256},
+		{"1.5", prompt.Info{}, 256},
+		{"many", prompt.Info{}, 256},
+	} {
+		typical := learned.Models{}.Typical(learned.Key{Guess: clusters.GuessOf(c)}, tc.info.MaxTokens)
+		h := Hints{output: Lookup{Text: tc.said}}
+		w := Work{Info: tc.info, Seen: 1, typical: typical, Said: h.outputTokens()}
+		if _, o := w.Estimate(c, 1); o != tc.output {
+			t.Errorf("%q, %+v: %d tokens, want %d", tc.said, tc.info, o, tc.output)
+		}
+	}
+}
+
 // A configured estimate of no tokens does not give requests zero load, and no answer counts as longer than a request
 // may be.
 func TestEstimateBeyondTheGuess(t *testing.T) {
