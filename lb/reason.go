@@ -7,7 +7,7 @@ type Reason uint8
 // The reasons. All fall back to the gateway's native balancing, except:
 //   - ReasonChosen, ReasonStateLost, ReasonAdopted, ReasonForwarded and ReasonAlreadyDecided;
 //   - ReasonBodyMalformed, ReasonBodyAmbiguous, ReasonBodyEncoded and ReasonBodyLate: balanced by the body's length;
-//   - those from ReasonAtCapacity to ReasonTenantOverBudget, and from ReasonNoHashHeader to ReasonNoModel: the
+//   - those from ReasonAtCapacity to ReasonTenantOverBudget, and from ReasonNoHashHeader to ReasonNotCached: the
 //     request is refused;
 //   - ReasonLeftQueue: it was over before it was decided.
 const (
@@ -40,6 +40,7 @@ const (
 	ReasonOwnCluster                         // the route leads to a cluster of the plugin's own: the request is refused
 	ReasonNoneInSubset                       // no endpoint of the subset that it is for can be chosen: it is refused
 	ReasonNoModel                            // no endpoint lists its model: it is refused
+	ReasonNotCached                          // `Prefer: if-available`, and its prompt is not cached: it is refused
 	ReasonForwarded                          // sent to the gateways of another region, which decide
 	ReasonAdopted                            // balanced over the servers of another region, whose gateways are gone
 	ReasonAlreadyDecided                     // the plugin is in the filter chain twice: the first instance has decided
@@ -54,7 +55,7 @@ var reasonNames = [reasonCount]string{
 	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "state_lost", "no_metrics",
 	"at_capacity", "max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded",
 	"over_budget", "tenant_over_budget", "left_queue", "no_hash_header", "own_cluster", "none_in_subset",
-	"no_model", "forwarded", "adopted", "already_decided", "store_error", "panic",
+	"no_model", "not_cached", "forwarded", "adopted", "already_decided", "store_error", "panic",
 }
 
 // String returns the name of the reason in statistics, headers and logs.

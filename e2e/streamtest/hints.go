@@ -78,6 +78,24 @@ var hintScenarios = []scenario{
 	}},
 }
 
+// onlyCached: a request that prefers so is answered where its prompt is cached, else with 412, twice alike.
+func onlyCached(t *run) {
+	r, preferring := t.conversation(1), t.conversation(1)
+	preferring.Headers = append(preferring.Headers, [2]string{"prefer", "wait=10, If-Available;q=1"})
+	for range 2 {
+		s := t.Open(preferring)
+		if a := s.Result(); a.Status != 412 || !strings.Contains(a.Body, `"code":"not_cached"`) {
+			t.Errorf("at endpoint %d, answered %d, %q", s.Upstream(), a.Status, a.Body)
+		}
+		s.wantReason("not_cached")
+	}
+	warm := t.play(r)
+	if s := t.play(preferring); s.Upstream() != warm.Upstream() {
+		t.Errorf("cached at endpoint %d, sent to %d", warm.Upstream(), s.Upstream())
+	}
+	t.wantDrained()
+}
+
 // prioritize puts a configuration into force under which priorities decide the class, unless a header names it.
 func prioritize(t *run) {
 	t.Helper()

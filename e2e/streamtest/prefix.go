@@ -22,6 +22,7 @@ var prefixScenarios = []scenario{
 		}
 		t.wantDrained()
 	}},
+	{name: "only where it is cached", policy: prefixCache, endpoints: 2, config: `"prefix":{"if_available_tokens":500}`, run: onlyCached},
 	{name: "load outweighs what is cached", policy: prefixCache, endpoints: 2, run: func(t *run) {
 		first := t.play(t.conversation(1))
 		busy := []*stream{t.begin(work(t, 20000))}

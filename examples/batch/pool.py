@@ -20,7 +20,7 @@ MISCONFIGURED = 2  # how a worker ends that another one would do no better than
 
 
 def end_with_parent() -> None:
-    """Ends this process once the pool is gone, which may have been killed: another one begins with workers of its own."""
+    """Ends this process once the pool is gone, which may have been killed: the next has workers of its own."""
     multiprocessing.parent_process().join()
     os._exit(1)
 

@@ -62,6 +62,10 @@ type CacheConfig struct {
 	CacheTokens int       // tokens that the KV cache of an endpoint of weight 1 holds, 0 if unknown
 	Target      lb.Target // how soon answers are to come; [lb.Request.Target] goes before it
 
+	// IfAvailable: a request with `Prefer: if-available` is refused with so many tokens of its prompt to compute. 0: it
+	// is like others.
+	IfAvailable int
+
 	TenantHeader string // prompts of requests with different values of it share no blocks; "" for none
 	Secret       Secret // key of the hashes of blocks; "" for one that does not come from the configuration
 }
@@ -110,6 +114,18 @@ var cacheKeys = []setting.Key{
 			"prefix_cache：在代价相同的端点中，选择会话按 `session.key` 所属的那个，而不是随机选择",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).SessionAffinity },
+	},
+	{
+		Name: "prefix.if_available_tokens", Type: setting.Integer, Min: 0, Max: 1e6, Default: "0",
+		Title: setting.Doc("Only if cached", "仅当已缓存"),
+		Meaning: setting.Doc(
+			"prefix_cache: a request with the header `Prefer: if-available`, as the coordinator of llm-d sends it, is "+
+				"answered 412 at once unless an endpoint with room has all but fewer than so many tokens of its "+
+				"prompt cached; 0: the header has no effect",
+			"prefix_cache：带有请求头 `Prefer: if-available` 的请求（llm-d 的 coordinator 会发送），若没有空闲端点已缓存其"+
+				"提示词、只差不到这么多 token 需要计算，则立即以 412 应答；0：该请求头不起作用",
+		),
+		Field: func(s any) any { return &s.(*CacheConfig).IfAvailable },
 	},
 	{
 		Name: "prefix.table_bytes", Type: setting.Size, Min: 64 << 10, Max: 1 << 30, Default: "8388608",

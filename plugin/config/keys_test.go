@@ -273,6 +273,9 @@ var keyCases = map[string]keyCase{
 	"lb_config.prefix.credit": {
 		`2.5`, func(c *Config) { c.Prefix.Credit = 2.5 }, []string{`-1`, `1001`, `"1"`},
 	},
+	"lb_config.prefix.if_available_tokens": {
+		`16`, func(c *Config) { c.Prefix.IfAvailable = 16 }, []string{`-1`, `1.5`, `"16"`},
+	},
 	"lb_config.slo.ttft": {
 		`"2s"`, func(c *Config) { c.Prefix.Target.TTFT = 2 * time.Second }, []string{`-1`, `"61m"`, `"soon"`},
 	},

@@ -92,7 +92,8 @@ func (pl *choice) act(r placement.Result) host.Action {
 		case placement.NoRoom:
 			r = pl.GiveUp()
 		case placement.NoPlan:
-			if r.Why == lb.ReasonNoHealthyEndpoint && (pl.region.Awaits() || !pl.isAdopted() && pl.AwaitsEndpoint()) {
+			if r.Why == lb.ReasonNoHealthyEndpoint && !pl.OnlyCached &&
+				(pl.region.Awaits() || !pl.isAdopted() && pl.AwaitsEndpoint()) {
 				r = pl.WaitUnplanned()
 			} else {
 				r = pl.LeaveUnplanned(r.Why)
@@ -104,6 +105,8 @@ func (pl *choice) act(r placement.Result) host.Action {
 // elsewhere sends a request to another region that is better there, or for which there is nothing here.
 func (pl *choice) elsewhere(r placement.Result) forward.Leaving {
 	switch {
+	case pl.OnlyCached:
+		return forward.Stays
 	case r.Step == placement.Ready:
 		return pl.region.ForwardBack()
 	case r.Step == placement.NoRoom, r.Step == placement.Asked && pl.Wait.IsQueued(),
@@ -175,6 +178,11 @@ func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 	if pl.Trial {
 		pl.Lease.Reservation.Grant.Expected = expected
 		return host.Proceed
+	}
+	if why == lb.ReasonNotCached {
+		pl.serving.Refused = 412
+		pl.Gateway.Reply(412, refusalHeaders(&placement.Refusal{}), notCachedBody)
+		return host.Hold
 	}
 	r := pl.NoteRefused(why, expected)
 	pl.serving.Refused = pl.Config.Overload.Status

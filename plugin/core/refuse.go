@@ -66,6 +66,10 @@ func overloadBody(why lb.Reason) string {
 		why.String() + `"}}`
 }
 
+// notCachedBody is the error for a request that prefers to be answered only where its prompt is cached.
+const notCachedBody = `{"error":{"message":"the prompt is not cached where there is room",` +
+	`"type":"invalid_request_error","param":null,"code":"not_cached"}}`
+
 // noModelBody returns the error for a model that no endpoint has, as OpenAI's API has it, with the models that there
 // are.
 func noModelBody(names []string) string {

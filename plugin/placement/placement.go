@@ -17,6 +17,9 @@ type Placement struct {
 	Wait   waiting  // in the queue of the cluster
 	charge charging // what it is charged
 	Judge  judging  // what its end means for who has served it
+
+	// OnlyCached: it is to be answered only where its prompt is cached: it neither waits nor leaves its region.
+	OnlyCached bool
 }
 
 // Start begins the placement of a request, which its driver acts on.
@@ -65,6 +68,7 @@ func (pl *Placement) Begin(size int, ended bool, reason lb.Reason) Result {
 	case pl.Cluster.Tokens:
 		pl.Prompt.AssumeTypical(&r)
 	}
+	pl.OnlyCached = pl.PrefersAvailable()
 	pl.Facts.Put(&r, size)
 	pl.Lease.Reservation = reservation{Request: r, Reason: reason}
 	if pl.awaitsLists(view) {
@@ -98,6 +102,9 @@ func (pl *Placement) place(view *lb.View) Result {
 	return pl.reserve()
 }
 
+// anyLoad is a credit for a cached prompt that no difference in load makes up for, so that one is found that has room.
+const anyLoad = 1e12
+
 // makePlan has the policy plan the request. It returns ReasonChosen, or why there is no plan.
 func (pl *Placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	r := &pl.Lease.Reservation
@@ -119,6 +126,9 @@ func (pl *Placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	}
 	if pl.Prompt.Chain != nil {
 		pl.Cluster.Prompts.View = view
+	}
+	if pl.OnlyCached {
+		plan.Prefix.Credit, plan.Prefix.CreditBytes = anyLoad, nil
 	}
 	pl.Kept.Plan(now, pl.Shared.Stores.Local.Holder, &plan)
 	r.Plan = plan

@@ -17,7 +17,7 @@ func (pl *Placement) reserve() Result {
 	v, l := pl.Shared, &pl.Lease
 	l.store, l.Redis = v.Stores.Of(pl.Config)
 	now := l.Now()
-	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() {
+	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() && !pl.OnlyCached {
 		now = v.ReadClock()
 		if !pl.Trial {
 			pl.Wait.usesQueue()
@@ -121,6 +121,9 @@ func (pl *Placement) finishReservation() Result {
 func (pl *Placement) GiveUp() Result {
 	r := &pl.Lease.Reservation
 	pl.closeLease()
+	if pl.OnlyCached && lb.LacksRoom(r.err) {
+		return Result{Step: Refused, Why: lb.ReasonNotCached}
+	}
 	if why := pl.Wait.refusalOf(r.err); why != lb.ReasonStoreError {
 		return pl.refusedAsFull(why, r.Grant.Expected)
 	}
@@ -153,6 +156,11 @@ func (pl *Placement) leased(addr string, gone bool) Result {
 	if gone {
 		pl.Release()
 		return Result{Step: Native, Why: pl.noneHealthy()}
+	}
+	if pl.OnlyCached && pl.Prompt.Chain.Missing(r.Request.PromptTokens) >= float64(pl.Config.Prefix.IfAvailable) {
+		l.forgetPrompt(r.Grant.Cached) // else the next one like it would find what was never computed
+		pl.Release()
+		return Result{Step: Refused, Why: lb.ReasonNotCached}
 	}
 	return Result{Step: Placed}
 }

@@ -35,3 +35,12 @@ func (p *Chain) Source() uint64 {
 
 // HasBlocks reports whether there is a prompt that an endpoint can have in its cache. p may be nil.
 func (p *Chain) HasBlocks() bool { return p != nil && len(p.Blocks) > 0 }
+
+// Missing returns how many of so many tokens of the prompt have to be computed where it was placed: all of one that was
+// not read.
+func (c *Chain) Missing(tokens int64) float64 {
+	if c == nil || c.Uncached {
+		return float64(tokens)
+	}
+	return float64(tokens) * (1 - c.Cached)
+}
