@@ -38,9 +38,9 @@ func (p *Chain) HasBlocks() bool { return p != nil && len(p.Blocks) > 0 }
 
 // Missing returns how many of so many tokens of the prompt have to be computed where it was placed: all of one that was
 // not read.
-func (c *Chain) Missing(tokens int64) float64 {
-	if c == nil || c.Uncached {
+func (p *Chain) Missing(tokens int64) float64 {
+	if p == nil || p.Uncached {
 		return float64(tokens)
 	}
-	return float64(tokens) * (1 - c.Cached)
+	return float64(tokens) * (1 - p.Cached)
 }
