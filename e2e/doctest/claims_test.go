@@ -51,7 +51,9 @@ func TestDecidedQueries(t *testing.T) {
 		var wanted func(routes string, r lb.Reason) bool
 		switch {
 		case strings.Contains(b.text, "[1m]"): // refused
-			wanted = func(routes string, r lb.Reason) bool { return routes == "not routed" && r != lb.ReasonLeftQueue }
+			wanted = func(routes string, r lb.Reason) bool {
+				return routes == "not routed" && r != lb.ReasonLeftQueue && r != lb.ReasonNotCached // asked for
+			}
 		case strings.HasPrefix(b.text, "sum by (reason)"): // not decided
 			wanted = func(routes string, _ lb.Reason) bool { return routes == "the gateway" }
 		case strings.Contains(b.text, "/ sum"): // decided
