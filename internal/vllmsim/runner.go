@@ -22,6 +22,7 @@ type runner struct {
 
 	mu     sync.Mutex
 	engine *enginesim.Engine
+	came   time.Duration // when a request came last that found the engine idle: it is served no earlier
 }
 
 // delivery is a request on its way from the engine to its handler.
@@ -56,7 +57,12 @@ func (r *runner) do(f func(e *enginesim.Engine, now time.Duration)) {
 // submit queues a request; the error is enginesim.ErrBusy.
 func (r *runner) submit(d *delivery) (err error) {
 	d.Owner, d.bell = d, make(chan struct{}, 1)
-	r.do(func(e *enginesim.Engine, now time.Duration) { err = e.Add(&d.Request, now) })
+	r.do(func(e *enginesim.Engine, now time.Duration) {
+		if e.Idle() {
+			r.came = now
+		}
+		err = e.Add(&d.Request, now)
+	})
 	if err == nil {
 		ring(r.wake)
 	}
@@ -69,8 +75,8 @@ func (r *runner) run(ctx context.Context) {
 	defer timer.Stop()
 	var due time.Duration // end of the last step
 	for ctx.Err() == nil {
-		var took time.Duration
-		r.do(func(e *enginesim.Engine, now time.Duration) { took = e.Begin(now) })
+		var took, came time.Duration
+		r.do(func(e *enginesim.Engine, now time.Duration) { took, came = e.Begin(now), r.came })
 		if took == 0 {
 			select {
 			case <-r.wake:
@@ -79,7 +85,7 @@ func (r *runner) run(ctx context.Context) {
 			}
 			continue
 		}
-		due = max(due, r.now()-maxLag) + took
+		due = max(due, came, r.now()-maxLag) + took
 		if wait := due - r.now(); wait > 0 {
 			timer.Reset(wait)
 			select {

@@ -7,6 +7,14 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
+// An address in two priorities is a server of each.
+func TestServersOfPriorities(t *testing.T) {
+	v := &lb.View{Endpoints: []lb.Endpoint{{Addr: "10.0.0.1:80"}, {Addr: "10.0.0.1:80", Priority: 1}}}
+	if counts, total := countPriorities(v, usable(v)); total != 2 || counts[1].total != 1 || counts[1].healthy != 1 {
+		t.Errorf("%+v, %d in all", counts, total)
+	}
+}
+
 // Ranks are what their server is: one that fails takes all with it, counts as one of the endpoints that may be ejected,
 // and leaves the others of another server.
 func TestRanksFailWithTheirServer(t *testing.T) {

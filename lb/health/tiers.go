@@ -100,17 +100,18 @@ func usable(v *lb.View) []*lb.Endpoint {
 
 // servers counts the servers of endpoints in their order: the ranks of one follow one another.
 type servers struct {
-	n    int
-	last string
+	n        int
+	last     string
+	priority uint8 // of that one: another priority may have the same address
 }
 
 // next counts the server of the next endpoint, and reports whether that is another one than before.
 func (s *servers) next(e *lb.Endpoint) bool {
 	server := lb.ServerOf(e.Addr)
-	if server == s.last {
+	if server == s.last && e.Priority == s.priority {
 		return false
 	}
-	s.n, s.last = s.n+1, server
+	s.n, s.last, s.priority = s.n+1, server, e.Priority
 	return true
 }
 

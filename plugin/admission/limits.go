@@ -61,6 +61,9 @@ func (a *API) hearLimits(now time.Duration, c *config.Config) {
 // haveLimits puts those in force that the store has answered with, which was asked at a time, and tells other VMs of
 // them, unless these have the store in shared memory.
 func (a *API) haveLimits(asked time.Duration, c *config.Config, list []lb.Override, remote bool) {
+	if asked < a.limitsAt {
+		return // another VM has told what it was answered later
+	}
 	a.limitsAt = asked
 	a.putLimits(asked, c, list)
 	if !remote {

@@ -226,3 +226,40 @@ func TestLimitsWhileRedisIsLost(t *testing.T) {
 		})
 	}
 }
+
+// An answer of Redis that comes after what another worker was told later changes nothing.
+func TestLateAnswerAboutLimits(t *testing.T) {
+	d := startRedisTasks(t, redisserver.StartT(t, redisserver.Options{}))
+	d.anyCluster = true
+	if !d.configure(limitsConfig(`"serviceFQDN":"redis.static","password":"my secret","reserve_timeout":"100ms",`)) {
+		t.Fatal("refused")
+	}
+	d.advance(1100 * time.Millisecond)
+	set := func(target, most string) {
+		t.Helper()
+		body := `{"max_concurrent_requests":` + most + `}`
+		d.wantAnswer(target, d.setLimits(0, opsToken, target, body), 200, `{"ok":true}`)
+	}
+	for _, target := range []string{"/a", "/b", "/c"} {
+		set(target, "1")
+	}
+	refresh := func() { d.in(d.workers[1].vm, func() { d.workers[1].vm.API.RefreshLimits(d.now) }) }
+	d.redis.latency = 90 * time.Millisecond
+	refresh()
+	d.redis.latency = time.Millisecond
+	d.advance(time.Millisecond)
+	set("/c", "2")
+	d.redis.fate = redisRefuses
+	d.advance(time.Millisecond)
+	refresh()
+	d.advance(100 * time.Millisecond)
+	served := 0
+	for range 20 {
+		if d.client(1, streamtest.Request{}).Routed {
+			served++
+		}
+	}
+	if served != 4 {
+		t.Errorf("%d requests are served, want 1 + 1 + 2", served)
+	}
+}

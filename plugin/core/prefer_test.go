@@ -56,16 +56,30 @@ func TestPreferIfAvailable(t *testing.T) {
 		c.Finish()
 	}
 	broken := prompt("x", "if-available")
-	broken.Frames[0] = broken.Frames[0][:500]
-	refused("a prompt that cannot be read", broken)
+	for _, n := range []int{500, 20} {
+		broken.Frames[0] = broken.Frames[0][:n]
+		refused("a prompt that cannot be read", broken)
+	}
 	again.Finish()
-	if !d.configure(strings.Replace(text, `"if_available_tokens":100`, `"if_available_tokens":0`, 1)) {
-		t.Fatal("refused")
-	}
-	if c := d.client(0, prompt("other", "if-available")); c.Upstream() < 0 {
-		t.Errorf("not configured: %+v", c.Result())
-	} else {
-		c.Finish()
-	}
 	d.drained()
+}
+
+// Where it is not configured, or says nothing, the preference changes nothing.
+func TestPreferIsNotRead(t *testing.T) {
+	for _, text := range []string{
+		`{"lb_policy":"prefix_cache","lb_config":{"prefix":{"if_available_tokens":0}}}`,
+		`{"lb_policy":"prefix_cache","lb_config":{"shadow":true,"prefix":{"if_available_tokens":1}}}`,
+		`{"lb_policy":"global_least_request","lb_config":{"unit":"tokens","prefix":{"if_available_tokens":1}}}`,
+	} {
+		d := startFake(t, 1, 1, text)
+		d.advance(time.Second)
+		r := ofSession("", 1)
+		r.Headers = [][2]string{{"prefer", "if-available"}}
+		if c := d.client(0, r); c.Ended {
+			t.Errorf("%s: %+v", text, c.Result())
+		} else {
+			c.Finish()
+		}
+		d.drained()
+	}
 }

@@ -107,7 +107,7 @@ func (pl *Placement) finishReservation() Result {
 	}
 	addr := r.Plan.Candidates[r.Grant.Index].Addr
 	gone := !pl.Config.Shadow && (l.isGone(addr, pl.Config, v.Views) || pl.isOutdated(r.view))
-	if gone && (r.Grant.Queued || pl.Config.WaitsFromZero()) {
+	if gone && !pl.OnlyCached && (r.Grant.Queued || pl.Config.WaitsFromZero()) {
 		pl.undoGrant(addr)
 		return pl.reserveAgain()
 	}

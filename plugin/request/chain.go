@@ -1,6 +1,7 @@
 package request
 
 import (
+	"math"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -36,10 +37,13 @@ func (p *Chain) Source() uint64 {
 // HasBlocks reports whether there is a prompt that an endpoint can have in its cache. p may be nil.
 func (p *Chain) HasBlocks() bool { return p != nil && len(p.Blocks) > 0 }
 
-// Missing returns how many of so many tokens of the prompt have to be computed where it was placed: all of one that was
-// not read.
+// Missing returns how many of so many tokens of the prompt have to be computed where it was placed: of one that was not
+// read, nobody knows how many, so that is infinite.
 func (p *Chain) Missing(tokens int64) float64 {
-	if p == nil || p.Uncached {
+	switch {
+	case p == nil:
+		return math.Inf(1)
+	case p.Uncached:
 		return float64(tokens)
 	}
 	return float64(tokens) * (1 - p.Cached)

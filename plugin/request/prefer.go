@@ -8,7 +8,8 @@ import "strings"
 // PrefersAvailable reports whether the request is to be answered only where its prompt is cached, as far as that is
 // configured.
 func (s *Subject) PrefersAvailable() bool {
-	if s.Config.Prefix.IfAvailable == 0 || s.Config.AmongClusters() || !s.Computes() || s.Config.Shadow {
+	if s.Config.Prefix.IfAvailable == 0 || !s.Config.ReadsPrompt() || s.Config.AmongClusters() || !s.Computes() ||
+		s.Config.Shadow {
 		return false
 	}
 	s.Traits.Read(s.Gateway)

@@ -79,8 +79,13 @@ func (s *Subject) needsMore() bool {
 
 // needsText reports whether a member of the body decides it that says nothing of its work.
 func (s *Subject) needsText() bool {
-	return s.Session.mayBeInBody(&s.Traits, s.Config) || s.Hints.mayBeInBody(&s.Traits, s.Config) ||
+	return s.Session.mayBeInBody(&s.Traits, s.Config) || s.hintsMayBeInBody(&s.Hints, s.Config) ||
 		s.Kept.inBody && !s.Traits.notJSON
+}
+
+// hintsMayBeInBody reports whether the body has to be read for a hint: not of what computes nothing.
+func (s *Subject) hintsMayBeInBody(h *Hints, c *config.Config) bool {
+	return !s.Idle() && h.mayBeInBody(&s.Traits, c)
 }
 
 // Find looks for the key of its session and for what it says of itself, in the order of the configuration's places, up
@@ -108,7 +113,7 @@ func (s *Subject) NeedsBodyInside() bool {
 		return true
 	}
 	inside := Subject{Request: s.Request, Config: c}
-	if inside.Find(nil, false); inside.Session.mayBeInBody(&s.Traits, c) || inside.Hints.mayBeInBody(&s.Traits, c) {
+	if inside.Find(nil, false); inside.Session.mayBeInBody(&s.Traits, c) || s.hintsMayBeInBody(&inside.Hints, c) {
 		return true
 	}
 	switch {

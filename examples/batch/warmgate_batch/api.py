@@ -49,9 +49,15 @@ class Warmgate:
         self._beats: Set[asyncio.Future] = set()
 
     async def _once(
-        self, method: str, path: str, body: Optional[dict] = None, also: Sequence[int] = (), longest: float = LONGEST
+        self,
+        method: str,
+        path: str,
+        body: Optional[dict] = None,
+        also: Sequence[int] = (),
+        longest: Optional[float] = None,
     ) -> dict:
         """Makes a call once, and returns an answer with status 200 or one that the caller also takes."""
+        longest = longest or LONGEST
         try:
             call = self._client.request(
                 method, self.url + path, json=body, headers=self._headers, timeout=longest / 3

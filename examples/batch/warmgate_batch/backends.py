@@ -97,7 +97,7 @@ class Backend:
     async def _post(self, url: str, body: dict, headers: Optional[dict] = None) -> dict:
         call = self._client.post(url, json=body, headers=headers, timeout=self._timeout)
         try:
-            answer = await asyncio.wait_for(call, self._timeout)  # httpx bounds its parts, not the whole
+            answer = await asyncio.wait_for(call, 1.2 * self._timeout)  # httpx ends it before, if it can
         except asyncio.TimeoutError:
             raise TimeoutError(f"no answer within {self._timeout:g} s") from None
         check(answer.status_code, answer.text, answer.headers)
