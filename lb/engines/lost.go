@@ -12,8 +12,8 @@ import (
 const (
 	// startSlack is by how many seconds the start of one process may move: exporters compute it from a clock.
 	startSlack = 1
-	// oneLoss is the time within which an endpoint does not lose its cache twice. If its page says so, several engines
-	// answer for it in turn, and no loss is believed until they stop.
+	// oneLoss is the time within which an endpoint does not lose its cache twice. If its pages look like that, they are
+	// those of several engines in turn: then none counts as a loss, until they are one engine's again.
 	oneLoss = time.Minute
 )
 

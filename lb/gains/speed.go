@@ -81,7 +81,7 @@ func (s *Speed) Learn(now time.Duration) {
 		fresh = estimate{}
 	}
 	with := s.kept.with(fresh)
-	if s.told = with.estimate; !over { // reported, but not kept while streams are too few
+	if s.told = with.estimate; !over { // while streams are too few, it is shown but not kept
 		return
 	}
 	if s.best = (estimate{}); s.told.off() <= maxError {

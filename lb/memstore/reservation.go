@@ -22,8 +22,8 @@ type reservation struct {
 	refused  error
 	expected time.Duration // how long it is likely to wait, beside an error
 	matched  []int         // of its candidates, while it waits
-	told     bool          // no store remembers its refusal: [budget.Tell] says when to ask again
-	crowded  bool          // nor one by the cap of its caller's share
+	told     bool          // its refusal is not remembered, so [budget.Tell] says when to ask again
+	crowded  bool          // there is no place for a refusal by the cap of its caller's share
 }
 
 // expect notes which of the targets is likely to take the request first, and when, and whether it is told that.

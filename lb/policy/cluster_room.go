@@ -10,7 +10,8 @@ const (
 	keptBatches = 8
 	// spareRoom is by how many requests more than have been served well at once a cluster is tried.
 	spareRoom = 2
-	// otherwise: a batch that took so many times as long as the earlier ones explain shows another cluster than these.
+	// otherwise is how many times as long a batch must take as the earlier ones let expect, for them to be forgotten:
+	// the cluster has become another one.
 	otherwise = 3
 )
 

@@ -62,8 +62,8 @@ type CacheConfig struct {
 	CacheTokens int       // tokens that the KV cache of an endpoint of weight 1 holds, 0 if unknown
 	Target      lb.Target // how soon answers are to come; [lb.Request.Target] goes before it
 
-	// IfAvailable: a request with `Prefer: if-available` is refused with so many tokens of its prompt to compute. 0: it
-	// is like others.
+	// IfAvailable is the number of tokens to compute of a prompt from which on a request with `Prefer: if-available` is
+	// refused; 0: none is.
 	IfAvailable int
 
 	TenantHeader string // prompts of requests with different values of it share no blocks; "" for none

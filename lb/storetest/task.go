@@ -349,7 +349,7 @@ func testTaskAside(_ *testing.T, w *work) {
 	w.wait(s, 0, aside(addrs, 100), 3200*time.Millisecond) // behind both
 	w.refused(s, 1, aside(addrs, 100))
 	w.tick(3 * time.Second)
-	w.wait(s, 0, aside(addrs, 100), 300*time.Millisecond) // behind both, and who was told to come in 3.2 s
+	w.wait(s, 0, aside(addrs, 100), 300*time.Millisecond) // still behind both: the 3.2 s, less 3, and 100 ms
 	w.admit(s, 1, aside(addrs, 5000))
 	w.wait(s, 0, aside(addrs, 100), 400*time.Millisecond)
 	w.tick(100 * time.Millisecond)

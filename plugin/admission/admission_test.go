@@ -98,7 +98,7 @@ func TestFormatsOfLimits(t *testing.T) {
 	list := []lb.Override{{Target: 0x2122232425262728, Set: lb.TargetLimits{-1, 0.5, 0}}}
 	want := "\x18\x17\x16\x15\x14\x13\x12\x11" + "\x28\x27\x26\x25\x24\x23\x22\x21" +
 		"\x00\x00\x00\x00\x00\x00\xf0\xbf" + "\x00\x00\x00\x00\x00\x00\xe0\x3f" + strings.Repeat("\x00", 4*8)
-	raw := packTold(at, list)
+	raw := packShared(at, list)
 	if string(raw) != want {
 		t.Errorf("got %q, want %q", raw, want)
 	}
@@ -113,7 +113,7 @@ func TestFormatsOfLimits(t *testing.T) {
 		{"\x00", 0, nil},
 		{"", 0, nil},
 	} {
-		if got, list := readTold([]byte(c.raw)); got != c.at || !slices.Equal(list, c.list) {
+		if got, list := readShared([]byte(c.raw)); got != c.at || !slices.Equal(list, c.list) {
 			t.Errorf("%q: got %d, %+v; want %d, %+v", c.raw, got, list, c.at, c.list)
 		}
 	}

@@ -40,29 +40,29 @@ func (a *API) RefreshLimits(now time.Duration) {
 	}
 	tasks, remote := a.core.Tasks(c)
 	if remote {
-		a.hearLimits(now, c)
+		a.takeShared(now, c)
 	}
 	tasks.Overrides(now, a.scope, nil, func(list []lb.Override, err error) {
 		if err == nil {
-			a.haveLimits(now, c, list, remote)
+			a.takeLimits(now, c, list, remote)
 		}
 	})
 }
 
-// hearLimits puts those in force that another VM has asked the store for later than this one.
-func (a *API) hearLimits(now time.Duration, c *config.Config) {
+// takeShared puts those in force that are in shared memory, if another VM has asked the store for them later.
+func (a *API) takeShared(now time.Duration, c *config.Config) {
 	raw, _, _ := a.GW.KV().Get(process.KeyOverrides)
-	if at, list := readTold(raw); at > a.limitsAt {
+	if at, list := readShared(raw); at > a.limitsAt {
 		a.limitsAt = at
 		a.putLimits(now, c, list)
 	}
 }
 
-// haveLimits puts those in force that the store has answered with, which was asked at a time, and tells other VMs of
-// them, unless these have the store in shared memory.
-func (a *API) haveLimits(asked time.Duration, c *config.Config, list []lb.Override, remote bool) {
+// takeLimits puts those in force that the store has answered with, which was asked at a time, and shares them with
+// other VMs, unless the store itself is in shared memory.
+func (a *API) takeLimits(asked time.Duration, c *config.Config, list []lb.Override, remote bool) {
 	if asked < a.limitsAt {
-		return // another VM has told what it was answered later
+		return // another VM has asked later, and shared the answer
 	}
 	a.limitsAt = asked
 	a.putLimits(asked, c, list)
@@ -70,20 +70,20 @@ func (a *API) haveLimits(asked time.Duration, c *config.Config, list []lb.Overri
 		return
 	}
 	raw, cas, err := a.GW.KV().Get(process.KeyOverrides)
-	at, told := readTold(raw)
-	if err == nil && at < asked && (at == 0 || !slices.Equal(told, list)) {
-		// What is lost to another VM is told when it was read again.
-		_ = a.GW.KV().Set(process.KeyOverrides, packTold(asked, list), cas)
+	at, shared := readShared(raw)
+	if err == nil && at < asked && (at == 0 || !slices.Equal(shared, list)) {
+		// If another VM is faster, these are shared when they were read again.
+		_ = a.GW.KV().Set(process.KeyOverrides, packShared(asked, list), cas)
 	}
 }
 
-// packTold returns limits as they are told in shared memory: when the store was asked for them, and lb.PackOverrides.
-func packTold(asked time.Duration, list []lb.Override) []byte {
+// packShared returns limits as they are in shared memory: when the store was asked for them, and lb.PackOverrides.
+func packShared(asked time.Duration, list []lb.Override) []byte {
 	return append(wire.Writer(nil).Duration(asked), lb.PackOverrides(list)...)
 }
 
-// readTold reads what packTold has written. at is 0 if nobody has told anything.
-func readTold(raw []byte) (at time.Duration, list []lb.Override) {
+// readShared reads what packShared has written. at is 0 if there is nothing.
+func readShared(raw []byte) (at time.Duration, list []lb.Override) {
 	in := wire.NewReader(raw)
 	return in.Duration(), lb.ReadOverrides(in.Rest())
 }
@@ -129,7 +129,7 @@ func (c *call) keep(set *lb.Override, result string) {
 	tasks, remote := a.core.Tasks(keeper)
 	tasks.Overrides(now, a.scope, set, func(list []lb.Override, err error) {
 		if err == nil {
-			a.haveLimits(now, keeper, list, remote)
+			a.takeLimits(now, keeper, list, remote)
 		}
 		c.WhenThere(func() {
 			if err != nil {

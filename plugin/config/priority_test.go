@@ -17,7 +17,7 @@ const prioritized = `{"urgent":{"weight":4,"from_priority":10},"usual":{"weight"
 func TestClassesByPriority(t *testing.T) {
 	c := mustParse(t, queueConfig(member{keyMaxWait, `"1s"`}, member{keyMaxInflight, `1`},
 		member{keyPriority, `["header:x-p"]`}, member{keyClasses, prioritized}), Higress)
-	if !c.Queue.ByPriority() {
+	if len(c.PrioritySources()) != 1 {
 		t.Error("no class follows from a priority")
 	}
 	for text, want := range map[string]string{
@@ -38,7 +38,7 @@ func TestClassesByPriority(t *testing.T) {
 	if !c.Queue.Has("rest") || c.Queue.Has("") || c.Queue.Has("default") {
 		t.Error("other classes than those that are configured")
 	}
-	if mustParse(t, queueConfig(member{keyPriority, `["header:x-p"]`}), Higress).Queue.ByPriority() {
+	if len(mustParse(t, queueConfig(member{keyPriority, `["header:x-p"]`}), Higress).PrioritySources()) > 0 {
 		t.Error("a class follows from a priority where no request waits")
 	}
 }

@@ -36,8 +36,21 @@ func (q *Queue) Class(name string) *Class { return q.classOf(name, "") }
 // Has reports whether there is a class with the name.
 func (q *Queue) Has(name string) bool { return q.named(name) != nil }
 
-// ByPriority reports whether the class of a request may follow from its priority.
-func (q *Queue) ByPriority() bool { return q.Enabled() && len(q.PriorityFrom) > 0 }
+// PrioritySources returns where the priority of a request is that decides its class.
+func (c *Config) PrioritySources() []Source {
+	if !c.Queue.Enabled() {
+		return nil
+	}
+	return c.Queue.PriorityFrom
+}
+
+// OutputSources returns where a request says how many tokens it expects of its answer, as far as tokens count.
+func (c *Config) OutputSources() []Source {
+	if c.Unit != lb.Tokens {
+		return nil
+	}
+	return c.OutputFrom
+}
 
 // AtPriority returns the class of requests with the priority, as the request has it, nil for none: what is no whole
 // number is none.

@@ -174,15 +174,13 @@ func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 	if pl.Config.Shadow {
 		return pl.pass(lb.ReasonShadow)
 	}
+	if why == lb.ReasonNotCached {
+		return pl.answer(412, why, refusalHeaders(&placement.Refusal{}), notCachedBody)
+	}
 	pl.decided(why)
 	if pl.Trial {
 		pl.Lease.Reservation.Grant.Expected = expected
 		return host.Proceed
-	}
-	if why == lb.ReasonNotCached {
-		pl.serving.Refused = 412
-		pl.Gateway.Reply(412, refusalHeaders(&placement.Refusal{}), notCachedBody)
-		return host.Hold
 	}
 	r := pl.NoteRefused(why, expected)
 	pl.serving.Refused = pl.Config.Overload.Status
@@ -195,7 +193,7 @@ func (pl *choice) forbid(why lb.Reason, text string) host.Action {
 	return pl.answer(403, why, nil, text)
 }
 
-// answer answers a request in an endpoint's place that has not been planned.
+// answer answers a request in an endpoint's place that is at none.
 func (pl *choice) answer(status int, why lb.Reason, headers [][2]string, text string) host.Action {
 	pl.Enter(placement.PhaseUncounted)
 	pl.Gateway.Unsteer()

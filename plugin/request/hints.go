@@ -3,7 +3,6 @@ package request
 import (
 	"strconv"
 
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 )
@@ -13,23 +12,18 @@ type Hints struct{ priority, output Lookup }
 
 // find looks for them, as [Session.Find] does for a session's key.
 func (h *Hints) find(s host.GatewayStream, t *Traits, c *config.Config, body []byte, complete bool) {
-	if c.Queue.ByPriority() {
-		h.priority.find(s, t, c.Queue.PriorityFrom, body, complete)
-	}
-	if c.Unit == lb.Tokens {
-		h.output.find(s, t, c.OutputFrom, body, complete)
-	}
+	h.priority.find(s, t, c.PrioritySources(), body, complete)
+	h.output.find(s, t, c.OutputSources(), body, complete)
 }
 
 // readsHints reports whether any of them is read.
 func readsHints(c *config.Config) bool {
-	return c.Queue.ByPriority() || c.Unit == lb.Tokens && len(c.OutputFrom) > 0
+	return len(c.PrioritySources()) > 0 || len(c.OutputSources()) > 0
 }
 
 // mayBeInBody reports whether the body has to be read for one of them.
 func (h *Hints) mayBeInBody(t *Traits, c *config.Config) bool {
-	return c.Queue.ByPriority() && h.priority.mayBeInBody(t, c.Queue.PriorityFrom) ||
-		c.Unit == lb.Tokens && h.output.mayBeInBody(t, c.OutputFrom)
+	return h.priority.mayBeInBody(t, c.PrioritySources()) || h.output.mayBeInBody(t, c.OutputSources())
 }
 
 // outputTokens returns how many tokens the answer is likely to have, as the request says, 0 where it does not.
