@@ -134,10 +134,13 @@ func (b *backend) Pass(d time.Duration) {
 	}
 }
 
-// setClock sets the clock that scripts have after SetClock, by which so much time has passed. Turns live by the
-// server's own clock: that of a dead owner would outlast all that follows.
+// setClock sets the clock that scripts have after SetClock, by which so much time has passed. It shows no microsecond
+// twice, as a real clock hardly does that is set back: epochs are told apart by them. Turns live by the server's own
+// clock: that of a dead owner would outlast all that follows.
 func (w *syncTransport) setClock(now, passed time.Duration) {
 	const turn = 100 * time.Millisecond // as in heartbeat.lua
+	w.set++
+	now = now.Truncate(time.Millisecond) + time.Duration(w.set%1000)*time.Microsecond
 	w.value("MSET", redisclient.ClockKeys[0], strconv.Itoa(int(now/time.Second)),
 		redisclient.ClockKeys[1], strconv.Itoa(int(now%time.Second/time.Microsecond)))
 	if passed >= turn {

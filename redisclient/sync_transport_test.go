@@ -30,6 +30,7 @@ type syncTransport struct {
 	seen    func(reply []byte) // is called for each reply
 	ran     func(cmd, reply []byte)
 	now     func() time.Duration
+	set     int // how often setClock was called
 }
 
 // What may happen to a command.
