@@ -234,13 +234,19 @@ func (p *Plan) AddedTokens(n int) int64 {
 	return min(max(p.Tokens-saved, 0), MaxTokens)
 }
 
+// HeldUp is how many other requests are taken to wait while an engine computes a prompt that another one has cached:
+// prefill delays all that the engine runs. With a lower number more is computed twice and all answers take longer, with
+// a higher one first tokens come later: see docs/design/regions.md.
+const HeldUp = 3
+
 // Patience returns for how long the request waits for a full candidate with a match of n blocks in place of one
-// without, in steps of [PatienceStep]: for Wait.Patience; but if another one is open when it comes, no longer than it
-// takes to compute what the full one has. If none is open then, it keeps all of its patience, even if one opens later.
+// without, in steps of [PatienceStep]: for Wait.Patience; but if another one is open when it comes, no longer than its
+// computing there would delay it and those that are [HeldUp]. If none is open then, it keeps all of its patience, even
+// if one opens later.
 func (p *Plan) Patience(n int, open bool) time.Duration {
 	most := p.Wait.Patience
-	if takes := p.Prefix.TakesMillis(); open && takes > 0 {
-		most = min(most, time.Duration(float64(takes)*p.Prefix.Fraction(n))*time.Millisecond)
+	if delays := p.Prefix.DelaysMillis(); open && delays > 0 {
+		most = min(most, time.Duration(float64(delays)*p.Prefix.Fraction(n))*time.Millisecond)
 	}
 	return max(0, most).Truncate(PatienceStep)
 }
@@ -248,9 +254,11 @@ func (p *Plan) Patience(n int, open bool) time.Duration {
 // Saves returns the time in which the first n blocks are computed, 0 if that is not known.
 func (p *Prefix) Saves(n int) time.Duration { return time.Duration(float64(p.Takes) * p.Fraction(n)) }
 
-// TakesMillis returns Takes in ms, rounded up.
-func (p *Prefix) TakesMillis() int64 {
-	return int64((min(max(p.Takes, 0), MaxTTL) + time.Millisecond - 1) / time.Millisecond)
+// DelaysMillis returns by how long all are delayed together if all of the prompt is computed, the request itself and
+// those that are [HeldUp], in ms, rounded up; 0 if that is not known.
+func (p *Prefix) DelaysMillis() int64 {
+	delays := (1 + HeldUp) * min(max(p.Takes, 0), MaxTTL)
+	return int64((min(delays, MaxTTL) + time.Millisecond - 1) / time.Millisecond)
 }
 
 // Added returns the load of the request without a match, in the plan's unit.

@@ -135,7 +135,7 @@ func (m *manualTransport) wantArguments(t *testing.T, i int, want ...string) {
 func TestFormatsOfWaiting(t *testing.T) {
 	const since = "\x04\x03\x02\x01"
 	plan := formatPlan()
-	plan.Prefix.Takes = 0x01020308 * time.Millisecond
+	plan.Prefix.Takes = 0x01020308 * time.Millisecond / (1 + lb.HeldUp)
 	plan.Wait = lb.Wait{
 		Max: 0x01020305 * time.Millisecond, Since: formatTime - 0x01020304*time.Millisecond,
 		Place:  &lb.Place{Came: 0x010203040506, Number: 0x0708090a},

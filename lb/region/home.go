@@ -95,14 +95,9 @@ func (s *Stay) saved(blocks int) time.Duration {
 	return s.Saves(blocks)
 }
 
-// heldUp is how many other requests are taken to wait while a server computes a prompt that another one has cached:
-// prefill delays all that the server runs. With a lower number more is computed twice and all answers take longer, with
-// a higher one first tokens come later: see docs/design/regions.md.
-const heldUp = 3
-
 // staysFor reports whether the request rather waits for another place than it goes to the best peer with room now.
 func (s *Stay) staysFor(other, best *candidate) bool {
-	later := heldUp*(s.saved(other.match)-s.saved(best.match)) + best.least - other.least
+	later := lb.HeldUp*(s.saved(other.match)-s.saved(best.match)) + best.least - other.least
 	return other.match > best.match && (s.Saves == nil || s.Stayed < later)
 }
 

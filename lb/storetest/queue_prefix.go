@@ -101,12 +101,12 @@ func testQueuePassedProgram(t *testing.T, l *line) {
 	}
 }
 
-// testQueuePatienceSaved: a request waits for the full endpoint that has its prompt, while another is open, for as long
-// as it takes to compute that; and not at all for a prompt that is computed at once.
+// testQueuePatienceSaved: a request waits for the full endpoint that has its prompt, while another is open, for four
+// times as long as it takes to compute that; and not at all for a prompt that is computed at once.
 func testQueuePatienceSaved(t *testing.T, l *line) {
 	o, addrs := l.join(2), Addrs(2)
 	p := prompted(addrs, 8, warmSeed)
-	p.Wait.Patience, p.Prefix.Takes = 2*time.Second, 300*time.Millisecond
+	p.Wait.Patience, p.Prefix.Takes = 2*time.Second, 75*time.Millisecond
 	hasty := *p
 	hasty.Prefix.Takes = time.Millisecond
 	l.warmUp(o[0], addrs)
