@@ -81,7 +81,7 @@ func (d *queuePair) pace(local, redis time.Duration) {
 func (p *pairTotal) check(t *testing.T) {
 	t.Helper()
 	t.Logf("in all histories so far: %+v", *p)
-	few := min(p.histories/2, 1+p.histories/20)
+	few := 1 + p.histories/20
 	if p.apart > 20+p.paced/20 && p.apartIn > few { // 20 for short runs
 		t.Errorf("%d of %d times, in %d of %d histories, one store expected another wait than the other",
 			p.apart, p.paced, p.apartIn, p.histories)

@@ -253,6 +253,7 @@ func TestReports(t *testing.T) {
 	if x = <-reports; err == nil || x.Sent != 3 || x.Whole {
 		t.Errorf("broken off: %v, %+v", err, x)
 	}
+	eventually(t, s, "it has left", func(st vllmsim.State) bool { return st.Inflight == 0 })
 	setTuning(t, s, endless())
 	ctx, leave := context.WithCancel(context.Background())
 	left := make(chan error, 1)

@@ -122,14 +122,16 @@ func TestMetricValues(t *testing.T) {
 	eventually(t, s, "the second one waits", func(st vllmsim.State) bool { return st.Waiting == 1 })
 	tuning.DecodeStepMS = 1e6
 	setTuning(t, s, tuning)
+	const base = `{engine="0",model_name="tiny"}`
 	var got map[string]float64
+	var state vllmsim.State
 	eventually(t, s, "the gauges show it", func(vllmsim.State) bool {
 		got = parseExposition(t, must(t, http.MethodGet, s.URL()+"/metrics", "").body).values
-		return got[`vllm:num_requests_waiting{engine="0",model_name="tiny"}`] == 1
+		state = s.State() // a step may have ended in between
+		return got["vllm:num_requests_waiting"+base] == 1 &&
+			got["vllm:generation_tokens_total"+base] == float64(state.OutputTokens)
 	})
-	state := s.State()
 	generated := float64(state.OutputTokens)
-	const base = `{engine="0",model_name="tiny"}`
 	for series, want := range map[string]float64{
 		"vllm:num_requests_running" + base:                                                        1,
 		"vllm:num_requests_waiting" + base:                                                        1,
