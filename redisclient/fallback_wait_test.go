@@ -29,11 +29,13 @@ func newWaitOutage(t *testing.T) *waitOutage {
 	return o
 }
 
+func (o *waitOutage) setClock() { o.b.conn.setClock(o.clock, 0) }
+
 // ask reserves 5 ms after what was before.
 func (o *waitOutage) ask(g *gateway) lb.LeaseID {
 	o.now += 5 * time.Millisecond
 	o.clock += 5 * time.Millisecond
-	o.b.conn.setClock(o.clock, 0)
+	o.setClock()
 	o.id++
 	id := o.id
 	g.Reserve(o.now, id, o.plan, func(grant lb.Grant, err error) {

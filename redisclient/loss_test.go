@@ -78,6 +78,7 @@ func TestCapsAfterALoss(t *testing.T) {
 	for _, c := range [][2]int{{6, 6}, {12, 0}, {0, 12}, {9, 3}} {
 		o := newLoss(t, c[0], c[1])
 		o.a.conn.value("FLUSHALL")
+		o.setClock()
 		o.wantAtMost("at the next poll", lossCap+c[1]) // the first gateway is the first one to ask
 		o.heartbeat()
 		o.wantAtMost("after a heartbeat", lossCap+c[1])
@@ -123,6 +124,7 @@ func TestCapsThroughAnOutage(t *testing.T) {
 	for _, c := range [][2]int{{6, 6}, {12, 0}, {0, 12}, {9, 3}} {
 		o := newLoss(t, c[0], c[1])
 		o.a.conn.value("FLUSHALL")
+		o.setClock()
 		o.a.conn.fate = func([]byte) int { return notSent }
 		o.b.conn.fate = o.a.conn.fate
 		for range 3 {

@@ -148,6 +148,7 @@ func (d *queuePair) plan() *lb.Plan {
 	} else if d.rng.IntN(2) == 0 {
 		blocks := storetest.Blocks(uint64(1+d.rng.IntN(6)), uint64(1+d.rng.IntN(2)))
 		p = storetest.WithPrompt(p, 0.5+3*d.rng.Float64(), blocks)
+		p.Prefix.TTL = time.Hour // the ticks of a list in Redis may be late
 		p.Prefix.Takes = time.Duration(d.rng.IntN(4)*d.rng.IntN(300)) * time.Millisecond
 	}
 	if d.rng.IntN(2) == 0 && !d.spend {
