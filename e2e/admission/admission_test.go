@@ -19,14 +19,17 @@ import (
 const (
 	apiPath = "/warmgate/v1"
 	token   = "0123456789abcdef"
-	ttl     = 2 * time.Second
+	ttl     = 8 * time.Second
 )
 
-// plugin is a configuration of two targets that take six tasks, which live for 2 s without a heartbeat.
+// plugin is a configuration of two targets that take six tasks, which outlive any pause of a test.
 const plugin = `{"lb_type":"cluster","lb_policy":"token_budget","lb_config":{"debug_headers":true,"targets":{
 	"gpt-4o-mini":{"weight":2,"max_concurrent_requests":4,"max_tokens_per_minute":1000000},
 	"gpt-4o":{"weight":1,"max_concurrent_requests":2,"max_requests_per_minute":60000}},
-	"api":{"path":"` + apiPath + `","token":"` + token + `","lease_ttl":"2s"}}}`
+	"api":{"path":"` + apiPath + `","token":"` + token + `","lease_ttl":"1m"}}}`
+
+// mortal is the same, but tasks live for the ttl without a heartbeat.
+var mortal = strings.Replace(plugin, `"1m"`, `"`+ttl.String()+`"`, 1)
 
 // gateway is one whose only upstream must never see a call.
 type gateway struct {
@@ -34,9 +37,9 @@ type gateway struct {
 	*harness.Gateway
 }
 
-func start(t *testing.T) *gateway {
+func start(t *testing.T, config string) *gateway {
 	t.Helper()
-	return startWith(t, harness.Options{Config: plugin})
+	return startWith(t, harness.Options{Config: config})
 }
 
 func startWith(t *testing.T, o harness.Options) *gateway {
@@ -115,7 +118,7 @@ func (g *gateway) ok(name, id string) bool {
 // Callers on many connections, and so on both workers, never have more tasks than the targets take; all of them are
 // done, and every slot comes back.
 func TestCapsOverWorkers(t *testing.T) {
-	g := start(t)
+	g := start(t, plugin)
 	work(t, g)
 	_, models := g.call("/models", "")
 	if text := fmt.Sprint(models); strings.Count(text, "in_flight:0") != 4 { // requests and tokens of two targets
@@ -179,7 +182,7 @@ func (g *gateway) counter(result string) float64 {
 
 // A caller that dies loses its tasks within the TTL and a second; the same key gives the same task on any connection.
 func TestLeases(t *testing.T) {
-	g := start(t)
+	g := start(t, mortal)
 	target, id := g.schedule(`,"idempotency_key":"a"`)
 	for range 6 {
 		if again, same := g.schedule(`,"idempotency_key":"a"`); again != target || same != id {
@@ -224,7 +227,7 @@ func TestLeases(t *testing.T) {
 // Bodies may come in parts, without a length, or after 100 Continue. Those that are too long or compressed are refused,
 // and so is what is not said in time to be a call.
 func TestBodies(t *testing.T) {
-	g := start(t)
+	g := start(t, plugin)
 	head := "POST " + apiPath + "/heartbeat HTTP/1.1\r\nhost: x\r\nauthorization: Bearer " + token + "\r\n"
 	const body = `{"task_id":"x"}`
 	const unknown = `{"ok":false,"reason":"not_found"}`

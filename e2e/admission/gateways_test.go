@@ -12,12 +12,12 @@ import (
 )
 
 // startTwo returns two gateways that share a Redis.
-func startTwo(t *testing.T) (one, two *gateway, redis *redisserver.Server) {
+func startTwo(t *testing.T, config string) (one, two *gateway, redis *redisserver.Server) {
 	t.Helper()
 	redis = redisserver.StartT(t, redisserver.Options{})
 	o := harness.Options{
 		Redis: redis.Addr(),
-		Config: strings.Replace(plugin, `"debug_headers":true`,
+		Config: strings.Replace(config, `"debug_headers":true`,
 			`"debug_headers":true,"reserve_timeout":"10s","envoy":{"redis_cluster":"warmgate-redis"}`, 1),
 	}
 	return startWith(t, o), startWith(t, o), redis
@@ -39,7 +39,7 @@ func (g *gateway) fill() (ids []string) {
 // Callers of two gateways, who tell the other one of what becomes of their tasks, never have more of them than the
 // targets take. Either gateway shows the same.
 func TestCapsOverGateways(t *testing.T) {
-	one, two, _ := startTwo(t)
+	one, two, _ := startTwo(t, plugin)
 	work(t, one, two)
 	for _, g := range []*gateway{one, two} {
 		_, models := g.call("/models", "")
@@ -63,7 +63,7 @@ func TestCapsOverGateways(t *testing.T) {
 // Tasks outlive the gateway that has admitted them: they are renewed and completed at another one, and those that
 // nobody renews are given back in time.
 func TestAGatewayDies(t *testing.T) {
-	one, two, _ := startTwo(t)
+	one, two, _ := startTwo(t, mortal)
 	tasks := one.fill()
 	if len(tasks) != 6 {
 		t.Fatalf("%d tasks, want 6", len(tasks))
@@ -109,7 +109,7 @@ func TestAGatewayDies(t *testing.T) {
 // Without Redis nothing is admitted, what can be repeated is to be repeated, and no call is forwarded. When it is back,
 // so is the API.
 func TestRedisIsLost(t *testing.T) {
-	one, two, redis := startTwo(t)
+	one, two, redis := startTwo(t, plugin)
 	_, id := one.schedule("")
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)

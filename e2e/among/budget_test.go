@@ -213,7 +213,7 @@ func caps(t *testing.T, labs []*lab) {
 	a, b := labs[0].a, labs[0].b
 	for _, st := range []*site{a, b} {
 		st.set(func(s *server) { s.quota.Store(nil) })
-		st.set(func(s *server) { s.pause.Store(int64(20 * time.Millisecond)) })
+		st.set(func(s *server) { s.pause.Store(int64(300 * time.Millisecond)) })
 		st.most.Store(0)
 	}
 	var running sync.WaitGroup
