@@ -18,7 +18,7 @@ func listed(domain string, port int, engines ...*engine) string {
 	return fmt.Sprintf(`{"_match_domain_":[%q],"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,
 		"health":{"slow_start":0,"consecutive_failures":1},
 		"envoy":{"metrics_cluster":"warmgate-metrics","endpoints":[%s]},"metrics":{"port":%d,%s}}}`,
-		domain, strings.Join(addrs, ","), port, quick)
+		domain, strings.Join(addrs, ","), port, steady)
 }
 
 // TestRulesListEndpoints has two rules of one cluster list different endpoints: the engines of both are scraped,

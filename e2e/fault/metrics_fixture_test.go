@@ -114,7 +114,7 @@ func vllmPage(running, waiting int) http.HandlerFunc {
 
 // How often metrics are scraped, and for how long they count.
 const (
-	quick  = `"interval":"400ms","stale_after":"1500ms"`
+	quick  = `"interval":"400ms","stale_after":"10s"`
 	steady = `"interval":"400ms","stale_after":"1m"`
 )
 
