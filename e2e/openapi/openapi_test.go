@@ -24,11 +24,11 @@ const (
 	token = "0123456789abcdef"
 	// opsToken is that of a caller who may set limits.
 	opsToken = "ops-0123456789abcdef"
-	// plugin is a configuration whose tasks live for 5 s without a heartbeat.
+	// plugin is a configuration whose tasks live for 20 s without a heartbeat.
 	plugin = `{"lb_type":"cluster","lb_policy":"token_budget","lb_config":{"targets":{
 		"gpt-4o-mini":{"weight":3,"max_concurrent_requests":3,"max_tokens_per_minute":200000},
 		"gpt-4o":{"weight":1,"max_concurrent_requests":2}},
-		"api":{"path":"/warmgate/v1","token":"` + token + `","lease_ttl":"5s",
+		"api":{"path":"/warmgate/v1","token":"` + token + `","lease_ttl":"20s",
 		"callers":{"ops":{"token":"` + opsToken + `","sets_limits":true}}}}}`
 	unknownTask = "tsk_00000000000000000000000000000000"
 )

@@ -213,7 +213,7 @@ func (st *stage) connect(ctx context.Context) (err error) {
 
 // awaitPeers waits until each gateway can forward to the others.
 func (st *stage) awaitPeers(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()
 	return wait.Until(ctx, 100*time.Millisecond, func() error {
 		for i, s := range st.regions {
