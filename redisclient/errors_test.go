@@ -243,7 +243,7 @@ func misconfigured(t *testing.T, version string) {
 // loading makes a server load its data slowly. It answers after every 2 MB.
 func loading(t *testing.T, version string) {
 	s := redisserver.StartT(t, redisserver.Options{
-		Version: version, Dir: t.TempDir(), Config: []string{"key-load-delay 3000", "rdbcompression no"},
+		Version: version, Dir: t.TempDir(), Config: []string{"key-load-delay 600", "rdbcompression no"},
 	})
 	dial(t, s).value("EVAL", "for i = 1, 10000 do redis.call('SET', i, string.rep('x', 2000)) end", "0")
 	mustDo(t, s, []any{"SAVE"})
