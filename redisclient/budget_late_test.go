@@ -60,8 +60,7 @@ func TestGrantsDuringAnOutageAreGivenBack(t *testing.T) {
 		other := redisclient.New(&syncTransport{t: t, conn: w.conn, in: w.in, now: w.now}, redisclient.Options{
 			Owner: 2, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory(),
 		})
-		t.Cleanup(redisclient.SetClock()) // by which s does not fall silent, however slow the machine is
-		w.setClock(time.Hour, 0)
+		w.stopClock(t)
 		plan := storetest.Budgeted(lateAddrs, lateLimits, 1000)
 		plan.Candidates[0].Cap, plan.Budget.Limits[0].Requests = 1, 1000
 		plan.Wait = lb.Wait{Max: time.Minute, Length: 10, Class: lb.Class{ID: 1, Weight: 1}}

@@ -134,9 +134,9 @@ func (b *backend) Pass(d time.Duration) {
 	}
 }
 
-// setClock sets the clock that scripts have after SetClock, by which so much time has passed. It shows no microsecond
-// twice, as a real clock hardly does that is set back: epochs are told apart by them. Turns live by the server's own
-// clock: that of a dead owner would outlast all that follows.
+// setClock sets the clock that scripts have after SetClock, by which so much time has passed. No two calls set the
+// same microsecond: an epoch is named by the one in which it began, and a real clock that is set back hardly shows one
+// again. Turns live by the server's own clock: that of a dead owner would outlast all that follows.
 func (w *syncTransport) setClock(now, passed time.Duration) {
 	const turn = 100 * time.Millisecond // as in heartbeat.lua
 	w.set++
@@ -146,6 +146,13 @@ func (w *syncTransport) setClock(now, passed time.Duration) {
 	if passed >= turn {
 		w.endTurns()
 	}
+}
+
+// stopClock has scripts read a clock that stands still. By the server's own, an owner that did not poll for 250 ms, as
+// on a busy machine, would be silent.
+func (w *syncTransport) stopClock(t *testing.T) {
+	t.Cleanup(redisclient.SetClock())
+	w.setClock(time.Hour, 0)
 }
 
 // endTurns ends the turns of owners to return leases of the dead.

@@ -94,7 +94,7 @@ func TestLeasesAreReturnedByOne(t *testing.T) {
 	w.fate = firstOnly(1)
 	one.Heartbeat(0)
 	w.fate = nil
-	w.value("PEXPIRE", redisclient.KeysOf("llm").Turn, "3600000") // on a slow machine, too
+	w.value("PEXPIRE", redisclient.KeysOf("llm").Turn, "3600000") // does not end, however slow the machine is
 	left, sent := w.leaseCount("3"), w.sent
 	if left == n || left < n-160 {
 		t.Fatalf("one command left %d leases of %d", left, n)

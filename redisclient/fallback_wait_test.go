@@ -9,33 +9,30 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/storetest"
-	"github.com/warmgate/warmgate/redisclient"
 )
 
 // waitOutage is two gateways before one endpoint, the first of which is cut off while requests wait.
 type waitOutage struct {
 	*outage
 	order []lb.LeaseID  // of the grants to requests that have waited
-	clock time.Duration // of Redis: by it nobody falls silent, however slow the machine is
+	clock time.Duration // of Redis, which only requests move on
 	ended map[lb.LeaseID]int
 }
 
 func newWaitOutage(t *testing.T) *waitOutage {
-	t.Cleanup(redisclient.SetClock())
 	o := &waitOutage{outage: newOutage(t), ended: map[lb.LeaseID]int{}, clock: time.Hour}
+	o.b.conn.stopClock(t)
 	o.plan = storetest.Even(o.addrs[:1])
 	o.plan.Candidates[0].Cap, o.plan.Tokens = 2, 10
 	o.plan.Wait = lb.Wait{Max: time.Minute, Length: 100, Class: lb.Class{ID: 1, Weight: 1}}
 	return o
 }
 
-func (o *waitOutage) setClock() { o.b.conn.setClock(o.clock, 0) }
-
 // ask reserves 5 ms after what was before.
 func (o *waitOutage) ask(g *gateway) lb.LeaseID {
 	o.now += 5 * time.Millisecond
 	o.clock += 5 * time.Millisecond
-	o.setClock()
+	o.b.conn.setClock(o.clock, 0)
 	o.id++
 	id := o.id
 	g.Reserve(o.now, id, o.plan, func(grant lb.Grant, err error) {

@@ -30,8 +30,7 @@ func newRoom(t *testing.T, server *redisserver.Server) *room {
 		r.conns[i] = dial(t, server)
 	}
 	r.conns[0].value("FLUSHALL")
-	t.Cleanup(redisclient.SetClock()) // by which no owner falls silent, however slow the machine is
-	r.conns[0].setClock(time.Hour, 0)
+	r.conns[0].stopClock(t)
 	// The names of owners in Redis differ in length.
 	r.a, r.b = newStore(r.conns[0], 1<<43+1, time.Second), newStore(r.conns[1], 2, time.Second)
 	r.a.OnGrant = func(owner uint64, news []byte) {

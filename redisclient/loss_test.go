@@ -42,6 +42,12 @@ func (o *waitOutage) wantAtMost(about string, most int) {
 	}
 }
 
+// lose has Redis lose all data but the clock of the test.
+func (o *waitOutage) lose() {
+	o.a.conn.value("FLUSHALL")
+	o.b.conn.setClock(o.clock, 0)
+}
+
 // serve has everything served, with no more in flight than the cap once what is beyond it has ended.
 func (o *waitOutage) serve() {
 	o.t.Helper()
@@ -77,8 +83,7 @@ func (o *waitOutage) serve() {
 func TestCapsAfterALoss(t *testing.T) {
 	for _, c := range [][2]int{{6, 6}, {12, 0}, {0, 12}, {9, 3}} {
 		o := newLoss(t, c[0], c[1])
-		o.a.conn.value("FLUSHALL")
-		o.setClock()
+		o.lose()
 		o.wantAtMost("at the next poll", lossCap+c[1]) // the first gateway is the first one to ask
 		o.heartbeat()
 		o.wantAtMost("after a heartbeat", lossCap+c[1])
@@ -123,8 +128,7 @@ func TestCapsThroughAnOutage(t *testing.T) {
 	const part = lossCap / 2
 	for _, c := range [][2]int{{6, 6}, {12, 0}, {0, 12}, {9, 3}} {
 		o := newLoss(t, c[0], c[1])
-		o.a.conn.value("FLUSHALL")
-		o.setClock()
+		o.lose()
 		o.a.conn.fate = func([]byte) int { return notSent }
 		o.b.conn.fate = o.a.conn.fate
 		for range 3 {

@@ -54,10 +54,11 @@ func (b *clocked) Seeds() []uint64 { return b.seeds }
 
 // seedsOn returns the seeds of the suite's random histories on a version, or on a fallback store, "".
 func seedsOn(version string) []uint64 {
-	switch isDefault := version == redisserver.Default; {
-	case isDefault && !testing.Short():
+	isDefault, isLong := version == redisserver.Default, !testing.Short()
+	switch {
+	case isDefault && isLong:
 		return []uint64{1, 3, 6, 7}
-	case isDefault || !testing.Short():
+	case isDefault || isLong:
 		return []uint64{6, 7}
 	}
 	return []uint64{7}

@@ -22,14 +22,14 @@ const (
 	ttl     = 8 * time.Second
 )
 
-// plugin is a configuration of two targets that take six tasks, which outlive any pause of a test.
+// plugin is a configuration of two targets that take six tasks. Their TTL is longer than any pause of a test.
 const plugin = `{"lb_type":"cluster","lb_policy":"token_budget","lb_config":{"debug_headers":true,"targets":{
 	"gpt-4o-mini":{"weight":2,"max_concurrent_requests":4,"max_tokens_per_minute":1000000},
 	"gpt-4o":{"weight":1,"max_concurrent_requests":2,"max_requests_per_minute":60000}},
 	"api":{"path":"` + apiPath + `","token":"` + token + `","lease_ttl":"1m"}}}`
 
-// mortal is the same, but tasks live for the ttl without a heartbeat.
-var mortal = strings.Replace(plugin, `"1m"`, `"`+ttl.String()+`"`, 1)
+// expiring is the same with tasks that live for the ttl without a heartbeat.
+var expiring = strings.Replace(plugin, `"1m"`, `"`+ttl.String()+`"`, 1)
 
 // gateway is one whose only upstream must never see a call.
 type gateway struct {
@@ -182,7 +182,7 @@ func (g *gateway) counter(result string) float64 {
 
 // A caller that dies loses its tasks within the TTL and a second; the same key gives the same task on any connection.
 func TestLeases(t *testing.T) {
-	g := start(t, mortal)
+	g := start(t, expiring)
 	target, id := g.schedule(`,"idempotency_key":"a"`)
 	for range 6 {
 		if again, same := g.schedule(`,"idempotency_key":"a"`); again != target || same != id {

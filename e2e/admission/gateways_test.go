@@ -63,7 +63,7 @@ func TestCapsOverGateways(t *testing.T) {
 // Tasks outlive the gateway that has admitted them: they are renewed and completed at another one, and those that
 // nobody renews are given back in time.
 func TestAGatewayDies(t *testing.T) {
-	one, two, _ := startTwo(t, mortal)
+	one, two, _ := startTwo(t, expiring)
 	tasks := one.fill()
 	if len(tasks) != 6 {
 		t.Fatalf("%d tasks, want 6", len(tasks))

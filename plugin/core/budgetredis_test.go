@@ -144,7 +144,7 @@ func TestUnusedGrantsInRedis(t *testing.T) {
 				if target == c.taken {
 					requests, tokens = 1, c.tokens
 				}
-				// Five seconds of Redis may have passed.
+				// Since then the buckets may have refilled for five seconds.
 				if s.MissingTokens > tokens || s.MissingTokens < tokens-85 ||
 					s.MissingRequests > requests || s.MissingRequests < requests-0.1 {
 					t.Errorf("%s: %+v, want %v requests of %v tokens missing", target, s, requests, tokens)

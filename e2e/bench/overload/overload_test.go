@@ -336,7 +336,7 @@ func TestRound(t *testing.T) {
 	saved := slices.Clone(classes)
 	t.Cleanup(func() { copy(classes, saved) })
 	for i := range classes {
-		classes[i].deadline *= 20 // that a busy machine meets, too
+		classes[i].deadline *= 20 // so that a busy machine meets them
 	}
 	ctx := context.Background()
 	s := settings{
