@@ -240,13 +240,13 @@ func (p *Plan) AddedTokens(n int) int64 {
 const HeldUp = 3
 
 // Patience returns for how long the request waits for a full candidate with a match of n blocks in place of one
-// without, in steps of [PatienceStep]: for Wait.Patience; but if another one is open when it comes, no longer than its
-// computing there would delay it and those that are [HeldUp]. If none is open then, it keeps all of its patience, even
-// if one opens later.
+// without, in steps of [PatienceStep]: for Wait.Patience; but if another one is open when it comes, for no longer than
+// the delay of computing these blocks again, summed over the request and those that are [HeldUp]. If none is open then,
+// it keeps all of its patience, even if one opens later.
 func (p *Plan) Patience(n int, open bool) time.Duration {
 	most := p.Wait.Patience
-	if delays := p.Prefix.DelaysMillis(); open && delays > 0 {
-		most = min(most, time.Duration(float64(delays)*p.Prefix.Fraction(n))*time.Millisecond)
+	if delay := p.Prefix.DelayMillis(); open && delay > 0 {
+		most = min(most, time.Duration(float64(delay)*p.Prefix.Fraction(n))*time.Millisecond)
 	}
 	return max(0, most).Truncate(PatienceStep)
 }
@@ -254,11 +254,11 @@ func (p *Plan) Patience(n int, open bool) time.Duration {
 // Saves returns the time in which the first n blocks are computed, 0 if that is not known.
 func (p *Prefix) Saves(n int) time.Duration { return time.Duration(float64(p.Takes) * p.Fraction(n)) }
 
-// DelaysMillis returns by how long all are delayed together if all of the prompt is computed, the request itself and
-// those that are [HeldUp], in ms, rounded up; 0 if that is not known.
-func (p *Prefix) DelaysMillis() int64 {
-	delays := (1 + HeldUp) * min(max(p.Takes, 0), MaxTTL)
-	return int64((min(delays, MaxTTL) + time.Millisecond - 1) / time.Millisecond)
+// DelayMillis returns the delay of computing the whole prompt, summed over the request and those that are [HeldUp], in
+// ms, rounded up, MaxTTL at most; 0 if it is not known.
+func (p *Prefix) DelayMillis() int64 {
+	delay := (1 + HeldUp) * min(max(p.Takes, 0), MaxTTL/(1+HeldUp))
+	return int64((delay + time.Millisecond - 1) / time.Millisecond)
 }
 
 // Added returns the load of the request without a match, in the plan's unit.

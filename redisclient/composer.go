@@ -133,7 +133,7 @@ func appendWait(b []byte, now, silence time.Duration, l *candidateList, p *lb.Pl
 	}
 	var room [88]byte
 	arg := wire.Writer(room[:0]).Uint32(age).Uint32(millis(w.Max)).Uint32(millis(w.Aging)).
-		Uint32(millis(w.Patience)).Uint32(uint32(p.Prefix.DelaysMillis())).
+		Uint32(millis(w.Patience)).Uint32(uint32(p.Prefix.DelayMillis())).
 		Uint16(uint16(min(max(w.Skip, 0), queue.MaxSkip))).Uint16(w.Class.ID).
 		Byte(w.Class.Rank).Uint16(uint16(min(w.Class.Reserved, 1<<16-1))).Byte(strict).Float64(w.Class.Weight).
 		Uint32(uint32(max(w.Length, 0))).Uint32(uint32(max(w.TenantLength, 0))).

@@ -24,7 +24,7 @@ type State struct {
 	TakenAt  float64 // when it last took a request, 0 for never
 	Interval float64 // mean time between two requests that it took in ms, 0 if unknown
 
-	Told float64 // in ms after At: from when on [Tell] has told no caller to ask again
+	Told float64 // earliest time that [Tell] has given to no caller yet, in ms after At
 	Asks float64 // 1 if the next request that it takes finds out whether it is closed for longer; else 0
 }
 

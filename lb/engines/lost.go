@@ -12,8 +12,8 @@ import (
 const (
 	// startSlack is by how many seconds the start of one process may move: exporters compute it from a clock.
 	startSlack = 1
-	// oneLoss is the time within which an endpoint does not lose its cache twice. If its pages look like that, they are
-	// those of several engines in turn: then none counts as a loss, until they are one engine's again.
+	// oneLoss is the time within which an endpoint does not lose its cache twice. If its pages show that, a
+	// proxy answers each scrape with the page of another engine: no loss is believed until pages are of one engine.
 	oneLoss = time.Minute
 )
 

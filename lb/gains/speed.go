@@ -81,7 +81,7 @@ func (s *Speed) Learn(now time.Duration) {
 		fresh = estimate{}
 	}
 	with := s.kept.with(fresh)
-	if s.told = with.estimate; !over { // while streams are too few, it is shown but not kept
+	if s.told = with.estimate; !over { // metrics report it, but there are too few streams to keep it
 		return
 	}
 	if s.best = (estimate{}); s.told.off() <= maxError {

@@ -22,7 +22,7 @@ type reservation struct {
 	refused  error
 	expected time.Duration // how long it is likely to wait, beside an error
 	matched  []int         // of its candidates, while it waits
-	told     bool          // its refusal is not remembered, so [budget.Tell] says when to ask again
+	told     bool          // its refusal is not stored: [budget.Tell] gives the time to ask again
 	crowded  bool          // there is no place for a refusal by the cap of its caller's share
 }
 

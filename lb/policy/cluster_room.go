@@ -10,9 +10,9 @@ const (
 	keptBatches = 8
 	// spareRoom is by how many requests more than have been served well at once a cluster is tried.
 	spareRoom = 2
-	// otherwise is how many times as long a batch must take as the earlier ones let expect, for them to be forgotten:
-	// the cluster has become another one.
-	otherwise = 3
+	// tooSlow is by what factor a batch must take longer than the earlier ones let expect, for those to be forgotten:
+	// the cluster has changed.
+	tooSlow = 3
 )
 
 // room learns from answers how many requests a cluster serves at once before they begin to wait for each other. Nobody
@@ -48,7 +48,7 @@ func (r *room) add(now time.Duration, inflight int64, first, whole float64) (don
 	r.open = batch{}
 	if r.n > 0 {
 		quickest, size := r.learned()
-		if done.whole > otherwise*quickest*max(1, done.inflight/size) {
+		if done.whole > tooSlow*quickest*max(1, done.inflight/size) {
 			r.n = 0
 		}
 	}

@@ -58,7 +58,7 @@ func (s State) SharedBy(askers int) State {
 type Stay struct {
 	Home   int                            // blocks of its prompt that the servers here have; negative: it goes anywhere
 	Stayed time.Duration                  // for how long it has, since a peer first had room for it
-	Saves  func(blocks int) time.Duration // how long an engine computes so many blocks; nil: longer than any wait
+	Saves  func(blocks int) time.Duration // time to compute so many blocks; nil: longer than any wait
 }
 
 // Staying is for how long a request stays.

@@ -72,7 +72,7 @@ func (a *API) takeLimits(asked time.Duration, c *config.Config, list []lb.Overri
 	raw, cas, err := a.GW.KV().Get(process.KeyOverrides)
 	at, shared := readShared(raw)
 	if err == nil && at < asked && (at == 0 || !slices.Equal(shared, list)) {
-		// If another VM is faster, these are shared when they were read again.
+		// If another VM writes first, these are shared at the next refresh.
 		_ = a.GW.KV().Set(process.KeyOverrides, packShared(asked, list), cas)
 	}
 }

@@ -193,7 +193,7 @@ func (pl *choice) forbid(why lb.Reason, text string) host.Action {
 	return pl.answer(403, why, nil, text)
 }
 
-// answer answers a request in an endpoint's place that is at none.
+// answer answers a request in place of an endpoint. No endpoint may be reserved for it.
 func (pl *choice) answer(status int, why lb.Reason, headers [][2]string, text string) host.Action {
 	pl.Enter(placement.PhaseUncounted)
 	pl.Gateway.Unsteer()

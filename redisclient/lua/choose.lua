@@ -176,9 +176,9 @@ if factor == 0 and full and unpack('<I4', waits, 13) > 0 then -- it may rather w
     end
   end
   if wanted then
-    local most, delays = unpack('<I4I4', waits, 13)
+    local most, delay = unpack('<I4I4', waits, 13)
     local upto = unpack('<I4', chain, 11 * count + 4 * cached[wanted % 65536] - 3)
-    if ties > 0 and delays > 0 then most = math.min(most, delays * (upto / length)) end
+    if ties > 0 and delay > 0 then most = math.min(most, delay * (upto / length)) end
     patience = math.floor(math.floor(most) / 10) * 10
     wanted = patience > 0 and (math.floor(wanted / 65536) - 17) / 9
   end

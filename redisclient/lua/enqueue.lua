@@ -4,8 +4,8 @@
 -- KEYS     as for reserve.lua
 -- ARGV     as for reserve.lua
 --   wait   <I4I4I4I4I4I2I2BI2BdI4I4I4I4I6I4I4: for how many ms it has waited already, 4294967295 for a new request;
---          max, aging, patience, and by how long the computing of all of its prompt delays it and others together, 0
---          if unknown, in ms; skip; class; rank; places reserved for the class; 1 for strict order; weight;
+--          max, aging, patience, and the delay of computing its whole prompt (lb.Prefix.DelayMillis), 0 if
+--          unknown, in ms; skip; class; rank; places reserved for the class; 1 for strict order; weight;
 --          length of the queue; length for one tenant in one class, 0 for none; places reserved for all classes; key
 --          of its list; when it came by this server's clock, in ms, 0 for unknown, and its number; in how
 --          many ms its owner is silent unless it polls before; then its tenant and its program, 8 bytes; and for one
