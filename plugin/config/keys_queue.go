@@ -166,8 +166,8 @@ var queueKeys = []key{
 			Title: setting.Doc("Patience", "为优选端点等待"),
 			Meaning: setting.Doc(
 				"prefix_cache: how long a request waits at most for a full endpoint that costs less than every open "+
-					"one, and, if one was open when it came, no longer than four times what computing takes of what "+
-					"is cached there; 0: it takes an open one at once",
+					"one, and, if one was open when it came, no longer than four times the time to compute what is "+
+					"cached there; 0: it takes an open one at once",
 				"prefix_cache：已满的端点比所有未满的端点代价都低时，请求最多为其等待多久；如果到达时有未满的端点，"+
 					"则不超过计算该处已缓存部分所需时间的四倍；0：立即使用未满的端点",
 			),
